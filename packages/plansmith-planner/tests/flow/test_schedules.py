@@ -71,6 +71,8 @@ class Desk:
         @tool(effect="write")
         async def note(text: str) -> str:
             self.calls.append(f"note {text}")
+            if self.broken:
+                raise ValueError("boom")
             return text
 
         @tool(effect="read")
@@ -507,6 +509,39 @@ async def test_a_run_that_waits_for_a_time_is_left_to_its_process_until_then(int
     assert intake.calls == ["look 1"] * 2
     rows = await other.schedules.history(schedule.id)
     assert [each.state for each in rows if each.run == fire.run] == [FireState.FAILED]
+    await other.close()
+
+
+async def test_what_an_answer_lets_start_waits_for_no_other_step_that_waits_for_a_time(
+    intake: Desk,
+) -> None:
+    until_2 = {"until": {"equals": ["{{look.seen}}", 2]}, "at_most": 2, "every": 7200.0}
+    await intake.add(
+        plan(
+            {"id": "look", "tool": "look", "inputs": {"x": 1}, "repeat": until_2},
+            {"id": "n", "tool": "note", "inputs": {"text": "hello"}},
+            {"id": "b", "tool": "look", "inputs": {"x": 3}, "after": ["n"]},
+        )
+    )
+    intake.broken = True
+    await intake.clock.advance(3600)
+    [fire] = await intake.schedules.tick()
+
+    async def asks() -> bool:
+        runs = await intake.smith.runs()
+        return any(each.wakes_at is not None and bool(each.questions) for each in runs)
+
+    await until(asks)
+    await intake.smith.close()
+    other = intake.another()
+    [question] = (await other.get(fire.run)).questions
+    await other.answer(fire.run, question, "done", by="ada")
+    await other.schedules.tick()
+
+    async def goes_on() -> bool:
+        return "look 3" in intake.calls
+
+    await until(goes_on, seconds=20)
     await other.close()
 
 

@@ -33,6 +33,7 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
 from plansmith.store.summaries import OPEN, SummaryReads
 from plansmith.templates.book import TemplateStore
+from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.statements import for_postgres
 from plansmith_postgres.store import PostgresStore
@@ -305,6 +306,17 @@ async def test_postgres_answers_every_question_about_runs_without_journals(
         assert "Seq Scan on runs" not in plan or "Aggregate" in plan, plan
     await connection.close()
     await store.close()
+
+
+async def test_a_run_that_a_clock_dates_too_early_ends_no_list(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    async with Plansmith(tools=[look, note], store=store, clock=clock) as smith:
+        since, runs = clock.now(), list[str]()
+        for passed in (60, -7200, 7260):  # as by the clock of another machine
+            clock._elapsed += passed
+            runs.append((await waiting(smith, "note")).id)
+        assert await ids(smith, since=since, limit=2) == [runs[2], runs[0]]
 
 
 class Counting(SqliteStore):

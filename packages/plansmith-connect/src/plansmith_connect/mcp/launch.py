@@ -152,11 +152,11 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Hider:
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
-    values = {name: environment.get(name, "") for name in (*named, *settings.pass_env)}
+    values = [(name, environment.get(name, "")) for name in (*named, *settings.pass_env)]
     given = (settings.env | settings.headers).items()
-    values |= {name: value for name, value in given if _is_secret(name, value)}
+    values += [(name, value) for name, value in given if _is_secret(name, value)]
     hider = Hider()
-    for name, value in values.items():
+    for name, value in values:
         if len(value) >= SHORTEST:  # a shorter one would hurt other texts
             hider.learn(value, name.removeprefix("secret:"))
     return hider

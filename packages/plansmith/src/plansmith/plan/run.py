@@ -541,11 +541,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The steps of a plan that runs which wait for no other step."""
         if self.plan is None or self.phase is not RunStatus.RUNNING:
             return ()
-        steps, before = self.steps, self.plan.waits_for
+        before, not_started = self.plan.waits_for, Steps.of(self.steps).index.not_started()
+        if not not_started:
+            return ()
+        # Each step is looked at once here, and not once for each step that waits for it.
+        unsettled = {name for name, step in self.steps.items() if not step.settled}
         return tuple(
-            name
-            for name in Steps.of(steps).index.not_started()
-            if name in before and all(steps[each].settled for each in before[name])
+            name for name in not_started if name in before and before[name].isdisjoint(unsettled)
         )
 
     @property

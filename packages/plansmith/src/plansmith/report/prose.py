@@ -137,7 +137,19 @@ def _marked_up(nodes: Sequence[SyntaxTreeNode], *, cites: bool, in_link: bool = 
                 parts.append(
                     f"{mark}{_marked_up(node.children, cites=cites, in_link=in_link)}{mark}"
                 )
-    return "".join(parts)
+    return _side_by_side(parts)
+
+
+def _side_by_side(parts: Sequence[str]) -> str:
+    """Joins parts of a line, so that no two of them become an image or a link together."""
+    joined: list[str] = []
+    for part in filter(None, parts):
+        before = joined[-1] if joined else ""
+        if before.endswith("!") and part[0] == "[":
+            joined[-1] = f"{before[:-1]}\\!"
+        is_target = before.endswith("`]") and part[0] in "(:"  # behind the source of a statement
+        joined.append(f"\\{part}" if is_target else part)
+    return "".join(joined)
 
 
 def _shown(node: SyntaxTreeNode) -> str:
@@ -172,7 +184,7 @@ def _marked(text: str, *, cites: bool) -> str:
         address = found["bare"].rstrip(_TAIL)
         end = found.start() + len(address)
         parts.append(_link(address, address) if _TARGET.fullmatch(address) else plain(address))
-    return "".join([*parts, plain(text[end:])])
+    return _side_by_side([*parts, plain(text[end:])])
 
 
 def _link(target: str, words: str) -> str:

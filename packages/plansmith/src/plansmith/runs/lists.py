@@ -114,8 +114,9 @@ class RunLists:
             page = await self._lists.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._summed(page)
             found += [summary for each, summary in listed if is_wanted(each, summary)]
-            # They come in the order of their creation: what follows one too old is so as well.
-            if len(page) < size or (listed and is_too_old(listed[-1][1])):
+            # They come in the order of their creation, but clocks differ, and are set back: only
+            # behind a page of runs that are all too old is there no other.
+            if len(page) < size or (listed and all(is_too_old(run) for _, run in listed)):
                 break
             before = page[-1].run
         found = found[:limit]

@@ -162,9 +162,7 @@ class Firing:
         else:
             # Without events its process died before it created the run, or is creating it.
             goes = not journal.events or fire.state is not FireState.WAITING or goes_on(run)
-            # While a run waits for a time, nobody owns it, and nothing can be done.
-            sleeps = not run.calls_open and run.wakes_at is not None and run.wakes_at > now
-            if goes and not sleeps and fire.run not in owned:
+            if goes and not _sleeps(run, now) and fire.run not in owned:
                 self.start(schedule, fire)
             return fire
         return await self.store.change_fire(fire, **ending)
@@ -273,6 +271,14 @@ class Firing:
         text = Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
         self._tell(text)
         await self.store.change(schedule, paused=True, reason=reason)
+
+
+def _sleeps(run: Run, now: datetime) -> bool:
+    """Whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
+    if run.calls_open or run.wakes_at is None or run.wakes_at <= now:
+        return False
+    times = [run.steps[name].wakes_at for name in run.can_start]
+    return all(each is not None and each > now for each in times)
 
 
 def _overlapping(

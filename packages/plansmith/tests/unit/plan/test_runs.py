@@ -282,6 +282,24 @@ def test_who_executes_a_run_says_when_no_step_can_start() -> None:
     assert next_move(asking, idle=True) == AwaitAnswer(("q",), begun=True)
 
 
+def test_what_can_start_takes_one_look_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, behind = [f"a{number}" for number in range(20)], [f"b{number}" for number in range(20)]
+    steps: list[dict[str, Any]] = [{"kind": "tool", "id": name, "tool": "t"} for name in first]
+    steps += [{"kind": "tool", "id": name, "tool": "t", "after": first} for name in behind]
+    done = dict.fromkeys(first, StepState(StepStatus.DONE))
+    states = done | dict.fromkeys(behind, StepState(StepStatus.WAITING))
+    plan = Plan.model_validate({"goal": "g", "steps": steps})
+    looks: list[StepState] = []
+
+    def settled(state: StepState) -> bool:
+        looks.append(state)
+        return state.status is StepStatus.DONE
+
+    monkeypatch.setattr(StepState, "settled", property(settled))
+    assert run(plan=plan, phase=RUNNING, steps=states).can_start == tuple(behind)
+    assert len(looks) <= 2 * len(states)  # the index looks at them too
+
+
 def test_a_plan_that_nobody_started_does_not_go_on_by_itself() -> None:
     planned = run(plan=PLAN, phase=PLANNING)
     assert not goes_on(planned)

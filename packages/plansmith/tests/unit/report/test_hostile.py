@@ -111,6 +111,14 @@ LINKS = [
     "<https://good.example/%E2%80%AE%1b>",
     "[x](https://good.example/%E2%80%AE 'a title <b>')",
     "[![x](https://evil.example/1.png)](https://good.example)",
+    # Two harmless parts that would be an image, a link or its address together.
+    "\\![x](https://evil.example/pixel.gif)",
+    "!<https://evil.example/pixel.gif>",
+    "seen!https://evil.example/pixel.gif",
+    "[step:oslo](//evil.example/login)",
+    "[step:oslo](javascript:alert(1))",
+    "[step:oslo]: //evil.example/login",
+    "![step:oslo](//evil.example/pixel.gif)",
 ]
 MARKDOWN = [
     "# not a heading of ours",

@@ -22,7 +22,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import content_hash
 from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, changes
-from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines
+from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import (
     full_name,
     leads_outside,
@@ -65,6 +65,14 @@ def test_references_are_filled_in_from_the_environment() -> None:
     with pytest.raises(Misconfigured, match="no MISSING") as caught:
         expand("${MISSING}", held)
     assert caught.value.hint == "export MISSING=…"
+
+
+def test_a_secret_is_hidden_although_a_setting_has_the_name_of_its_variable() -> None:
+    settings = ServerSettings(command="s", args=("${API_KEY}",), env={"API_KEY": "another-789012"})
+    made = target(settings, {"API_KEY": "canary-123456"})
+    assert made.settings.args == ("canary-123456",)
+    hidden = made.hide_secrets("canary-123456, another-789012")
+    assert hidden == "${secret:API_KEY}, ${secret:API_KEY}"
 
 
 def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
