@@ -16,6 +16,7 @@ from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.files import config_folder, state_folder
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE, beside, protect
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
@@ -264,9 +265,11 @@ def python_tools(path: Path) -> list[functions.FunctionTool[..., Any]]:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever the file raises is what is wrong with it
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is what is wrong with the file
+        ended = Sentence("it ended with {code}", code=str(error))
+        why = error if isinstance(error, Exception) else ended
         raise wrong(
-            "{file} cannot be run: {error}", "fix the error in the file", file=path, error=error
+            "{file} cannot be run: {error}", "fix the error in the file", file=path, error=why
         ) from None
     found: list[functions.FunctionTool[..., Any]] = [
         each for each in vars(module).values() if isinstance(each, functions.FunctionTool)

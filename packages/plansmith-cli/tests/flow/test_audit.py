@@ -119,3 +119,7 @@ def test_the_command_exports_and_checks(
     (tmp_path / "audit.jsonl").write_text(text.replace("note", "nota"))
     assert main(["store", "audit", "--check", "audit.jsonl"]) == 1
     assert main(["store", "audit", "--since", "yesterday", *store]) == 2
+    assert main(["store", "audit", "--format", "csv", *store]) == 0
+    (tmp_path / "audit.csv").write_text(capsys.readouterr().out)
+    assert main(["store", "audit", "--check", "audit.csv"]) == 2
+    assert "audit.csv is not an export as jsonl" in capsys.readouterr().err

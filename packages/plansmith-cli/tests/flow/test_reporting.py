@@ -165,6 +165,13 @@ async def test_what_failed_and_what_did_not_run_is_told_with_its_reason() -> Non
     assert "There is no answer" in text
 
 
+async def test_a_report_without_a_result_does_not_promise_results() -> None:
+    app = smith(FakeTool("oslo", [ToolFailed("the service is closed")]))
+    text = to_markdown(await reported(app, plan(CITIES[0])))
+    assert "no step has a result" in text
+    assert "listed below" not in text
+
+
 async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
     app = smith(OSLO, ROME)
     first = await app.submit(plan(*CITIES[:2]))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from plansmith import errors as err
 from plansmith.plan.data import Json, stored_json
 from plansmith.plan.limits import broken_rule
-from plansmith.plan.problem import Problem
+from plansmith.plan.problem import Problem, unusable
 from plansmith.plan.sentence import LANGUAGES, Sentence, in_language, language_of
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -70,6 +70,7 @@ class HttpProblem(Exception):
     problems: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     hash: str = field(default="", kw_only=True)
+    unusable: Sequence[Problem] = field(default=(), kw_only=True)  # of a plan
 
     def response(self, language: str = "en") -> Response:
         """Makes the response, in the client's language as far as it is made of sentences."""
@@ -80,6 +81,8 @@ class HttpProblem(Exception):
             "detail": self.detail,
             "code": self.code,
         }
+        if self.unusable and language != "en":
+            body["detail"] = unusable(self.unusable, language)
         more = {"hint": self.hint, "problems": self.problems, "hash": self.hash}
         body |= {name: value for name, value in more.items() if value}
         text = stored_json(in_reader_language(body, language))
@@ -129,8 +132,8 @@ def of_error(error: err.PlansmithError) -> HttpProblem:
     if isinstance(error, err.ModelBusy) and error.retry_after is not None:
         problem.headers = {"Retry-After": str(max(1, round(error.retry_after)))}
     if isinstance(error, err.PlanInvalid):
-        found = (each for each in error.problems if isinstance(each, Problem))
-        problem.code, problem.problems = "invalid_plan", [problem_view(each) for each in found]
+        problem.unusable = [each for each in error.problems if isinstance(each, Problem)]
+        problem.code, problem.problems = "invalid_plan", [*map(problem_view, problem.unusable)]
     return problem
 
 

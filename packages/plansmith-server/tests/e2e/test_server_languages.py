@@ -67,12 +67,17 @@ async def test_refusals_and_problems_are_told_in_the_language_of_the_reader(hous
             # A program knows it by the code, whatever language it is told in.
             assert problem["code"].isascii()
     body = {"plan": plan(tool_step("a", "weathr"))}
-    for headers, wanted in (
-        ({}, "there is no tool called 'weathr'"),
-        (CHINESE, "没有名为“weathr”的工具"),
+    for headers, wanted, detail in (
+        ({}, "there is no tool called 'weathr'", "the plan is not usable: error PS101"),
+        (
+            CHINESE,
+            "没有名为“weathr”的工具",
+            "计划不可用：错误 PS101：a.tool：没有名为“weathr”的工具",
+        ),
     ):
         answer = await house.client.post("/v1/runs", json=body, headers=headers)
         assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(detail), answer.json()
         assert [each["message"] for each in answer.json()["problems"]] == [wanted]
     bare = {"Authorization": "", **CHINESE}
     answer = await house.client.get("/v1/runs", headers=bare)

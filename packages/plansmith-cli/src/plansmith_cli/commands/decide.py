@@ -48,13 +48,18 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
     return session_command(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)
 
 
+def _what_it_waits_for(run: Run) -> str:
+    show = Sentence("plansmith show {run} tells what it waits for", run=run.id)
+    return "" if run.status.over else show
+
+
 async def _approve(session: Session, run: Run) -> Run | None:
     """Approves a plan; names the tools whose definitions the approval cannot cover."""
     if not session.args.hash:
         if not isinstance(next_move(run), AwaitReview):
             raise refused(
                 "run {run} does not wait for approval: it is {status}",
-                hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
+                hint=_what_it_waits_for(run),
                 run=run.id,
                 status=Sentence(f"status.{run.status.value}"),
             )
@@ -147,7 +152,7 @@ def _groups(run: Run, name: str | None) -> list[questions.Group]:
     if not run.questions:
         raise refused(
             "run {run} has no open question: it is {status}",
-            hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
+            hint=_what_it_waits_for(run),
             run=run.id,
             status=Sentence(f"status.{run.status.value}"),
         )

@@ -229,6 +229,8 @@ def _audit(args: argparse.Namespace) -> int | None:
     if args.check:
         # Only a line feed ends a line here: values may hold other ends of lines.
         lines = ui.read_file(args.check).decode("utf-8", "replace").removesuffix("\n").split("\n")
+        if not any(line.startswith("{") for line in lines):
+            raise ui.wrong("{file} is not an export as jsonl", file=args.check)
         found = [
             Sentence("line {number}: {why}", number=number, why=why)
             for number, why in altered(f"{line}\n" for line in lines)

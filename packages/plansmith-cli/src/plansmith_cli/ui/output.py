@@ -23,6 +23,7 @@ from plansmith_cli.ui.terminal import fitted_to, own_locale
 
 if TYPE_CHECKING:
     from plansmith.formats import native
+    from plansmith.plan import problem
     from plansmith.plan.plan import Plan
     from plansmith.report import markdown, prose
     from plansmith_cli import extras
@@ -33,6 +34,7 @@ else:
         markdown="plansmith.report.markdown",
         prose="plansmith.report.prose",
         native="plansmith.formats.native",
+        problem="plansmith.plan.problem",
     )
 
 _STATUSES: Final = {
@@ -95,11 +97,7 @@ def error_text(error: PlansmithError, locale: str) -> str:
     problems: Sequence[Any] = getattr(error, "problems", ())
     message = in_language(error.message, locale)
     if problems and language_of(locale) != "en":
-        lines = [each.line(locale) for each in problems[:3]]
-        if more := len(problems) - len(lines):
-            lines.append(in_language(Sentence("and {count} more", count=more), locale))
-        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(lines))
-        message = in_language(unusable, locale)
+        message = problem.unusable(problems, locale)
     hint = error.hint
     if not hint and any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems):
         hint = Sentence("if the tool is one of yours, name its file with --tools")

@@ -111,6 +111,8 @@ def test_a_plan_is_run_asked_about_and_continued_in_chinese(types: Typed, cli: C
 
 def test_what_goes_wrong_is_told_in_chinese(types: Typed, cli: Cli) -> None:
     cli.write({"id": "x", "tol": "look"}, name="broken.json")
+    types_of_fields = "goal: 5\nsteps: [{id: a, tool: look, timeout_s: -5, style: new, retry: 7}]"
+    (cli.folder / "types.yaml").write_text(types_of_fields, encoding="utf-8")
     (cli.folder / "text.db").write_text("no database", encoding="utf-8")
     cli("run", cli.write(LOOK, SAYS), *PY)
     for words in (
@@ -118,6 +120,7 @@ def test_what_goes_wrong_is_told_in_chinese(types: Typed, cli: Cli) -> None:
         ("show", "0000ffff"),
         ("run", "missing.yaml"),
         ("check", "broken.json"),
+        ("check", "types.yaml"),
         ("run", "last", *PY),
         ("answer", "last", "yes"),
         ("ask", " "),

@@ -211,6 +211,7 @@ def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(cli: Cli, store: Pat
         code, _, err = cli("store restore", str(path), "--yes")
         assert code in (1, 2, 4), (name, err)
         assert "Traceback" not in err, name
+        assert f".{store.name}." not in err, (name, err)  # the file that was given is named
     assert cli("store restore nowhere.db --yes")[0] == 2
     assert rows(store, "SELECT * FROM tally") == before
     assert cli("store verify --all")[0] == 0

@@ -108,6 +108,18 @@ def test_a_rejected_plan_never_runs(cli: Cli) -> None:
     assert not (cli.folder / "notes.txt").exists()
 
 
+def test_a_run_that_is_over_is_not_said_to_wait_for_something(cli: Cli) -> None:
+    cli("run", cli.write(LOOK), *PY, code=0)
+    for words in ("approve last", "answer last yes"):
+        told = cli(words, code=4, err="it is done")
+        assert "waits for" not in told.err
+
+
+def test_a_file_of_tools_that_ends_the_program_is_named(cli: Cli) -> None:
+    (cli.folder / "ends.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    cli("run", cli.write(LOOK), "--tools", "ends.py", code=2, err="ends.py cannot be run: it ended")
+
+
 def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(cli: Cli) -> None:
     (cli.folder / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
     cli("trust --yes", cli.json("trust", code=5)["hash"])

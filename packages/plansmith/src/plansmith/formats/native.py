@@ -178,11 +178,10 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
             message = Sentence("the field '{name}' is missing", name=str(name))
         case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
             message, hint = Sentence("this is not a step of a known kind"), _kind_hint(path, value)
-        case kind:
-            what = str(detail["msg"]).removeprefix("Value error, ")
-            if kind == "string_pattern_mismatch":
-                what = broken_rule(detail)
-            reason = f"{what[:1].lower()}{what[1:]}"
+        case _:
+            reason = broken_rule(detail)
+            if not isinstance(reason, Sentence):  # words of pydantic, which have no translation
+                reason = f"{reason[:1].lower()}{reason[1:]}"
             message = Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason)
     return problem(code, message, hint=hint, step=step, path=inside)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
@@ -170,6 +170,16 @@ class Problem(Record):
 
     def __str__(self) -> str:
         return self.line()
+
+
+def unusable(problems: Sequence[Problem], locale: str) -> str:
+    """Says in the reader's language that a plan is not usable, and why."""
+    lines = [each.line(locale) for each in problems[:3]]
+    if more := len(problems) - len(lines):
+        lines.append(in_language(Sentence("and {count} more", count=more), locale))
+    mark = "; " if language_of(locale) == "en" else "；"
+    text = Sentence("the plan is not usable: {problems}", problems=mark.join(lines))
+    return in_language(text, locale)
 
 
 def problem(

@@ -245,7 +245,9 @@ class _Ending:
         made = [step for step in replies if step.id in self.results]
         if not made:
             lost = any(run.steps[step.id].status is StepStatus.DONE for step in replies)
-            key = "no_reply" if not replies else "lost_reply" if lost else "nothing"
+            some = any(state.status is StepStatus.DONE for state in run.steps.values())
+            without = "no_reply" if some else "no_results"
+            key = without if not replies else "lost_reply" if lost else "nothing"
             return Answer(), (words[key],)
         step, text = made[-1], str(self.results[made[-1].id])
         refs = dict.fromkeys(ref.step for ref in step.refs())

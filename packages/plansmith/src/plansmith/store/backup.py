@@ -44,10 +44,10 @@ def back_up(store: Path, target: Path, *, force: bool = False, tell: Tell) -> Co
             hint=Sentence("--store names another one"),
         )
     with _new_file(target) as copy:
-        with closing(open_database(store)) as source:
+        with converting_errors(store), closing(open_database(store)) as source:
             _copy(source, copy)
         tell(Sentence("checking the copy"))
-        runs = _checked(copy)
+        runs = _checked(copy, target)
         _sync(copy)
         with converting_errors(target), _alone(target) if target.exists() else nullcontext():
             copy.replace(target)
@@ -74,7 +74,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
                 given.execute("PRAGMA trusted_schema = OFF")
                 _copy(given, copy)
         tell(Sentence("checking the copy"))
-        _checked(copy)
+        _checked(copy, source)
         _refuse_code(copy)
         yield copy
 
@@ -124,18 +124,18 @@ def _new_file(beside: Path) -> Generator[Path]:
 
 
 def _copy(source: sqlite3.Connection, target: Path) -> None:
+    # One read transaction: what others write meanwhile does not begin the copy anew.
+    source.execute("BEGIN")
+    source.execute("SELECT 1 FROM sqlite_master").fetchone()
     with converting_errors(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
-        # One read transaction: what others write meanwhile does not begin the copy anew.
-        source.execute("BEGIN")
-        source.execute("SELECT 1 FROM sqlite_master").fetchone()
         source.backup(copy)
         source.execute("ROLLBACK")
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
 
 
-def _checked(copy: Path) -> int:
-    """Checks that a copy is a sound store; returns how many runs it has."""
-    with converting_errors(copy), closing(sqlite3.connect(copy, isolation_level=None)) as found:
+def _checked(copy: Path, name: Path) -> int:
+    """Checks that a copy is a sound store; returns how many runs it has. Errors have the name."""
+    with converting_errors(name), closing(sqlite3.connect(copy, isolation_level=None)) as found:
         found.execute("PRAGMA cell_size_check = ON")
         flaws = [str(row[0]) for row in found.execute("PRAGMA integrity_check(3)")]
         if flaws != ["ok"]:
