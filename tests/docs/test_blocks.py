@@ -20,10 +20,9 @@ from tests.needs import lacks
 
 from plansmith import read_plan
 from plansmith_cli.command_table import COMMANDS
-from plansmith_cli.config import _ENVIRONMENT, Settings
+from plansmith_cli.config import _ENVIRONMENT, Settings, read_profile
 from plansmith_cli.main import load_command, main, parser_of, split
 from plansmith_cli.parser import WrongUsage
-from plansmith_planner.context.profile import read_profile
 
 # What a test makes sure of, for each kind of block.
 KINDS = {
