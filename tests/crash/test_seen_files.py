@@ -11,8 +11,7 @@ from typing import Any
 
 from tests import forked
 from tests.e2e.test_server_files import write
-from tests.edited import change_step
-from tests.flow.plans import plan
+from tests.flow.plans import change_step, plan
 from tests.unit.server.house import tool_step
 
 from plansmith.app import Plansmith

@@ -121,12 +121,6 @@ class ModelServer:
     `then` answers requests after the script; without it they are refused. With `json_mode` or
     `tools` off, requests that ask for them are refused, and with a `key` those without it; such
     refusals use up no answer.
-
-    Examples:
-        >>> from tests.servers.model_server import Gate, ModelServer, Page, Refusal, Reply
-        >>> script = Reply("Hello", gate=Gate(1)), Refusal(429, retry_after="1"), Page("<p>No")
-        >>> async with ModelServer(*script) as server:
-        ...     address = server.url  # for model("openai:test", base_url=…, api_key="any")
     """
 
     def __init__(
@@ -136,10 +130,9 @@ class ModelServer:
         json_mode: bool = True,
         tools: bool = True,
         key: str = "",
-        model: str = "test",
     ) -> None:
         self._answers, self._then = list(answers), then
-        self._json_mode, self._tools, self._key, self._model = json_mode, tools, key, model
+        self._json_mode, self._tools, self._key, self._model = json_mode, tools, key, "test"
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Request] = []

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.edited import change_step
-from tests.flow.plans import approve, plan
+from tests.flow.plans import approve, change_step, plan
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank
 from tests.waiting import until
 

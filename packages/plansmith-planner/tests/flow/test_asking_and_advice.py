@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.edited import change_step, remove_step
+from tests.flow.plans import change_step, remove_step
 from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, RunStatus

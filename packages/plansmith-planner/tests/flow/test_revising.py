@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.edited import add_step, change_step, remove_step
+from tests.flow.plans import add_step, change_step, remove_step
 from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus

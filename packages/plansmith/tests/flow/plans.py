@@ -1,4 +1,4 @@
-"""What many tests of runs begin with: plans, steps, and a person who approves."""
+"""What many tests of runs begin with: plans, as they are and edited, and a person who approves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.plan.data import Json
+from plansmith.plan.steps import AnyStep
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -14,6 +15,19 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
 
 def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
     return {"id": name, "tool": tool} | fields
+
+
+def change_step(plan: Plan, name: str, **changes: Any) -> Plan:
+    steps = (step.replace(**changes) if step.id == name else step for step in plan.steps)
+    return plan.replace(steps=tuple(steps))
+
+
+def remove_step(plan: Plan, name: str) -> Plan:
+    return plan.replace(steps=tuple(step for step in plan.steps if step.id != name))
+
+
+def add_step(plan: Plan, step: AnyStep) -> Plan:
+    return plan.replace(steps=(*plan.steps, step))
 
 
 async def approve(app: Plansmith, run: Run, by: str = "ada") -> Run:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.edited import change_step
-from tests.flow.plans import answered, approve, approved, plan
+from tests.flow.plans import answered, approve, approved, change_step, plan
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.edited import change_step
-from tests.flow.plans import approved, plan
+from tests.flow.plans import approved, change_step, plan
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith

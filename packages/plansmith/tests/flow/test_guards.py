@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.edited import change_step
-from tests.flow.plans import answered, approve, approved, plan
+from tests.flow.plans import answered, approve, approved, change_step, plan
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
