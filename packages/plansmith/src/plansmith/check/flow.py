@@ -201,7 +201,7 @@ def rule_problems(
 
 
 def _within(place: Path, step: str, found: Problem) -> Problem:
-    return found.model_copy(update={"step": step, "path": (*place, *found.path)})
+    return found.replace(step=step, path=(*place, *found.path))
 
 
 def _rules(step: st.AnyStep, flow: Flow, within: st.MapStep | None) -> Iterator[Problem]:

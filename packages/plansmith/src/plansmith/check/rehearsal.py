@@ -100,12 +100,12 @@ async def rehearsal_problems(
 
 def to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Returns the problems of a rehearsal as errors, which a planner is asked to repair."""
-    return tuple(each.model_copy(update={"severity": Severity.ERROR}) for each in problems)
+    return tuple(each.replace(severity=Severity.ERROR) for each in problems)
 
 
 def to_show(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Returns problems with those of a rehearsal as warnings: the person may know better."""
     return tuple(
-        each.model_copy(update={"severity": Severity.WARNING}) if each.code == WOULD_FAIL else each
+        each.replace(severity=Severity.WARNING) if each.code == WOULD_FAIL else each
         for each in problems
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from heapq import heappop, heappush
 
-from plansmith.plan.graph import Needs, order
+from plansmith.plan.graph import Needs, longest_paths
 
 
 class ReadyQueue:
@@ -27,7 +27,7 @@ class ReadyQueue:
     def add(self, needs: Needs, durations: Mapping[str, float], done: Collection[str] = ()) -> None:
         """Adds nodes, which may need each other; `done` ones count as finished."""
         self._done.update(done)
-        self._weight |= _longest_paths(needs, durations)
+        self._weight |= longest_paths(needs, durations)
         for node, before in needs.items():
             left = before - self._done
             self._missing[node] = len(left)
@@ -71,14 +71,3 @@ class ReadyQueue:
         self._queued.add(node)
         self._entered += 1
         heappush(self.ready, (-self._weight[node], self._entered, node))
-
-
-def _longest_paths(needs: Needs, durations: Mapping[str, float]) -> dict[str, float]:
-    """Returns for each node how long the longest path from its start to the end takes."""
-    inner = {node: before & needs.keys() for node, before in needs.items()}
-    after = dict.fromkeys(needs, 0.0)
-    for node in reversed(order(inner)):
-        after[node] += durations[node]
-        for need in inner[node]:
-            after[need] = max(after[need], after[node])
-    return after

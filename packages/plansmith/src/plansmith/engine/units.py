@@ -40,10 +40,7 @@ class Unit(msgspec.Struct, eq=False):
     callee: str = ""
 
     def __post_init__(self) -> None:
-        step = self.step
-        self.callee = (
-            step.tool if step.kind == "tool" else step.agent if step.kind == "agent" else step.kind
-        )
+        self.callee = self.step.callee or self.step.kind
 
     def with_step(self, step: AnyStep) -> Unit:
         """Returns the same unit with a changed step."""

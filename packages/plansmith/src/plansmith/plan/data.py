@@ -12,7 +12,6 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    ClassVar,
     Final,
     Literal,
     NamedTuple,
@@ -91,21 +90,10 @@ class Record(BaseModel):
             del vars(copied)[name]
         return copied
 
-    # Whether nothing in a record of this class can change, so that its text is written once.
-    constant: ClassVar[bool] = False
-
     def stored_text(self) -> bytes:
         """Returns the canonical text in which the record is stored, without default values."""
-        text: bytes | None = vars(self).get("_stored_text")
-        if text is None:
-            text = canonical_json(self._stored())
-            if self.constant:
-                vars(self)["_stored_text"] = text
-        return text
-
-    # Not its own `to_json`, which may add default values for readers.
-    def _stored(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude_defaults=True)
+        # Not its own `to_json`, which may add default values for readers.
+        return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
 
     @property
     def is_frozen(self) -> bool:

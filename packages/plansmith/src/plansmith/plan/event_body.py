@@ -41,6 +41,29 @@ class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.replace(self, **changes)
 
 
+class EventPart(FrozenStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value inside of an event, such as a problem of a plan; it may hold sentences."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the value as it is stored."""
+        return cast("dict[str, Json]", parse_json(encode_body(self)))
+
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """Returns the value with sentences as text in a language."""
+        return shown(self, locale)
+
+
+def shown(value: object, locale: str) -> dict[str, Json]:
+    """Returns a body or a part of one as JSON, with sentences as text in a language."""
+
+    def write(value: object) -> object:
+        if isinstance(value, Sentence):
+            return sentence.in_language(value, locale)
+        return Record.shown_json(value, locale) if isinstance(value, Record) else _write(value)
+
+    return cast("dict[str, Json]", parse_json(msgspec.json.encode(value, enc_hook=write)))
+
+
 def _type_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
@@ -81,14 +104,7 @@ class EventBody(
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the body with sentences as text in a language."""
-
-        def write(value: object) -> object:
-            if isinstance(value, Sentence):
-                return sentence.in_language(value, locale)
-            return Record.shown_json(value, locale) if isinstance(value, Record) else _write(value)
-
-        text = msgspec.json.encode(self._plain(), enc_hook=write)
-        value = cast("dict[str, Json]", msgspec.json.decode(text))
+        value = shown(self._plain(), locale)
         del value["type"]
         return value
 

@@ -111,16 +111,26 @@ def levels(graph: Needs) -> list[list[str]]:
     return result
 
 
+def longest_paths(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
+    """Returns for each node how long the longest path from its start to the end takes.
+
+    Needs that are no nodes count nothing; the default duration is 1.
+    """
+    inner = {node: before & graph.keys() for node, before in graph.items()}
+    paths = dict.fromkeys(graph, 0.0)
+    for node in reversed(order(inner)):
+        paths[node] += durations.get(node, 1.0)
+        for need in inner[node]:
+            paths[need] = max(paths[need], paths[node])
+    return paths
+
+
 def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[str], float]:
     """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
-    # How long the longest path from the start of a node to the end takes.
-    tail, reverse = dict[str, float](), dependents(graph)
-    for node in reversed(order(graph)):
-        after = max((tail[each] for each in reverse[node]), default=0.0)
-        tail[node] = durations.get(node, 1.0) + after
-    path = [max((each for each in graph if not graph[each]), key=tail.__getitem__)]
-    while followers := reverse[path[-1]]:
-        path.append(max(followers, key=tail.__getitem__))
-    return path, tail[path[0]]
+    longest, followers = longest_paths(graph, durations), dependents(graph)
+    path = [max((each for each in graph if not graph[each]), key=longest.__getitem__)]
+    while after := followers[path[-1]]:
+        path.append(max(after, key=longest.__getitem__))
+    return path, longest[path[0]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from graphlib import TopologicalSorter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from pydantic import AfterValidator, Field
@@ -19,6 +19,7 @@ from plansmith.plan.data import (
     Record,
     Text,
     Whole,
+    canonical_json,
     content_hash,
     same,
     stored_json,
@@ -60,8 +61,6 @@ class Plan(Record):
         'Hello'
     """
 
-    constant: ClassVar[bool] = True
-
     schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
     id: Text | None = None
     revision: Whole = Field(default=1, ge=1)
@@ -92,9 +91,15 @@ class Plan(Record):
         """The hash that approvals refer to."""
         return plan_hash(self)
 
-    def _stored(self) -> dict[str, Any]:
+    @cached_property
+    def _stored_text(self) -> bytes:
         own: dict[str, Any] = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
-        return own | ({"steps": [_in_order(step) for step in self.steps]} if self.steps else {})
+        if self.steps:
+            own["steps"] = [_in_order(step) for step in self.steps]
+        return canonical_json(own)
+
+    def stored_text(self) -> bytes:
+        return self._stored_text
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
@@ -205,8 +210,9 @@ def plan_hash(plan: Plan) -> str:
 def _in_order(step: StepFields) -> dict[str, Any]:
     """Returns a step as it is stored; the keys inside its values keep their order."""
     own = step.stored()
-    for name in own.keys() & {"inputs", "over", "otherwise"}:
-        own[name] = msgspec.Raw(stored_json(own[name]))
+    for name in ("inputs", "over", "otherwise"):
+        if name in own:
+            own[name] = msgspec.Raw(stored_json(own[name]))
     return own | {"each": _in_order(step.each)} if type(step) is MapStep else own
 
 

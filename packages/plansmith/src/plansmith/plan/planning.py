@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
-
-from pydantic import Field, model_serializer
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from plansmith.plan.briefs import ContextBlock, Message, Usage
-from plansmith.plan.data import Flag, Json, Number, Record, Whole
+from plansmith.plan.data import Json
+from plansmith.plan.event_body import EventPart, ShownField
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -23,7 +22,6 @@ from plansmith.plan.run_options import (
     RunOptions,
     read_options,
 )
-from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import AnyStep, ReplyStep
 
 
@@ -34,58 +32,51 @@ class Cost(NamedTuple):
     tokens: int = 0
 
 
-class Measured(Record):
+class Measured(EventPart, frozen=True, kw_only=True):
     """The median time and tokens of earlier calls of one tool or agent."""
 
-    seconds: float
+    seconds: int | float
     tokens: int = 0
 
 
-class Estimate(Record):
+class Estimate(EventPart, frozen=True, kw_only=True):
     """What a plan will probably take, and the basis for it; waiting for people is not counted."""
 
-    constant: ClassVar[bool] = True
-    seconds: float = 0.0
+    seconds: int | float = 0.0
     tokens: int = 0
     cost_usd: str | None = None
-    effects: dict[str, int] = Field(default_factory=dict)
+    effects: dict[str, int] = {}
     critical_path: tuple[str, ...] = ()
-    basis: tuple[ShownText, ...] = ()
-    measured: dict[str, Measured] = Field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Json]:
-        return self.model_dump(mode="json")
-
-    def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        return self.model_dump(mode="json", context={"locale": locale})
+    basis: tuple[ShownField, ...] = ()
+    measured: dict[str, Measured] = {}
 
 
 TriageDecision = Literal["answer", "plan", "ask", "refuse"]
 PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
 
 
-class PickedTool(Record):
+class PickedTool(EventPart, frozen=True, kw_only=True):
     """A tool or an agent that was offered to the model, and why."""
 
     name: str
     reason: str
 
 
-class PlanningFigures(Record):
+class PlanningFigures(EventPart, frozen=True, kw_only=True):
     """How planning went: time, tokens, and whether the model's first text was usable."""
 
-    parsed: Flag = False
-    parsed_at_once: Flag = False
-    enough_context: Flag = False
-    degraded: Flag = False
-    steps: Whole = 0
-    repairs: Whole = 0
-    iterations: Whole = 1
-    input_tokens: Whole = 0
-    output_tokens: Whole = 0
-    cached_tokens: Whole = 0
+    parsed: bool = False
+    parsed_at_once: bool = False
+    enough_context: bool = False
+    degraded: bool = False
+    steps: int = 0
+    repairs: int = 0
+    iterations: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
     cost_usd: str | None = None
-    seconds: dict[str, Whole | Number] = Field(default_factory=dict)
+    seconds: dict[str, int | float] = {}
 
     def spent(self, usage: Usage, seconds: Mapping[str, float] | None = None) -> Self:
         """Returns the figures with the tokens of the model calls and the time of each stage."""
@@ -101,11 +92,6 @@ class PlanningFigures(Record):
     def usage(self) -> Usage:
         cost = None if self.cost_usd is None else Decimal(self.cost_usd)
         return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, cost)
-
-    @model_serializer(mode="plain")
-    def _write(self) -> dict[str, Any]:
-        """Writes every figure that was given, also zeros."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 # Receives what happens, for a person to read.
@@ -200,7 +186,7 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     picks: tuple[PickedTool, ...] = ()
     text: str = ""
-    metrics: PlanningFigures = field(default_factory=PlanningFigures.with_defaults)
+    metrics: PlanningFigures = field(default_factory=PlanningFigures)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
     read_results: bool = False

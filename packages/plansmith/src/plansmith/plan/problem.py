@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from plansmith.plan.data import Path, Record
-from plansmith.plan.sentence import Sentence, ShownText, in_language, language_of
+from plansmith.plan.data import Path
+from plansmith.plan.event_body import EventPart, ShownField
+from plansmith.plan.sentence import Sentence, in_language, language_of
 
 
 class Severity(StrEnum):
@@ -113,7 +114,7 @@ CODES: Final[dict[str, Code]] = {
 }
 
 
-class Problem(Record):
+class Problem(EventPart, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that is wrong with a plan, and what to do about it.
 
     Attributes:
@@ -132,12 +133,10 @@ class Problem(Record):
         ('PS101', 'unknown-tool', 'have')
     """
 
-    constant: ClassVar[bool] = True
-
     code: str
     severity: Severity
-    message: ShownText
-    hint: ShownText = ""
+    message: ShownField
+    hint: ShownField = ""
     step: str | None = None
     path: Path = ()
 

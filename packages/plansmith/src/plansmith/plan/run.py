@@ -295,12 +295,15 @@ class Steps(dict[str, StepState]):
 
     def with_results(self, results: Mapping[str, Json]) -> Steps:
         """Returns the steps with these results of theirs, which were read."""
+        read = {
+            name: step.replace(result=result)
+            for name, result in results.items()
+            if (step := self.get(name)) is not None and step.result_hash
+        }
         later = Steps(self)
-        for name, result in results.items():
-            if (step := self.get(name)) is not None and step.result_hash:
-                later[name] = msgspec.structs.replace(step, result=result)
-                if later._index is not None:
-                    later._index.unread.pop(name, None)
+        dict.update(later, read)  # no status changes
+        for name in read:
+            later.index.unread.pop(name, None)
         return later
 
 

@@ -31,6 +31,7 @@ _CODE: Final = re.compile(r"[a-z_0-9]+\.[a-z_0-9]+")
 _ENTRY: Final = re.compile(r'^msgid (".+")\nmsgstr (".+")$', re.MULTILINE)
 LANGUAGES: Final = ("en", "zh")
 _DEEPEST: Final = 50
+_STORED: Final = {"text", "fields"}
 _NO_TEXT: Final = "a text is a string, or an object with text and fields"
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
@@ -196,19 +197,19 @@ def read_sentence(value: object) -> str:
 def _read_field(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
-    match value:
-        case [*items]:
-            return [_read_field(each, depth + 1) for each in items]
-        case {"text": str(key), "fields": fields, **rest} if not rest and isinstance(fields, dict):
+    if isinstance(value, list):
+        return [_read_field(each, depth + 1) for each in value]
+    if isinstance(value, dict):
+        stored = cast("dict[str, Any]", value)
+        key, fields = stored.get("text"), stored.get("fields", {})
+        if isinstance(key, str) and isinstance(fields, dict) and stored.keys() <= _STORED:
             given = cast("dict[str, Any]", fields)
-            read = {name: _read_field(each, depth + 1) for name, each in given.items()}
-            return Sentence(key, **read)
-        case {"text": str(key), **rest} if not rest:
-            return Sentence(key)
-        case str() | int() | float() | None:
-            return value
-        case _:
-            raise ValueError(_NO_TEXT)
+            return Sentence(
+                key, **{name: _read_field(each, depth + 1) for name, each in given.items()}
+            )
+    elif value is None or isinstance(value, (str, int, float)):
+        return value
+    raise ValueError(_NO_TEXT)
 
 
 # A sentence of ours, or words as a person, a model or a tool gave them.

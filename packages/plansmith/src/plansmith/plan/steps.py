@@ -116,11 +116,10 @@ class StepFields(Record):
         if self.undo_with is not None:
             yield ("undo_with", "inputs"), self.undo_with.inputs
 
-    @cached_property
+    @property
     def callee(self) -> str:
         """The tool or agent that the step calls; empty if it calls none."""
-        called: str = getattr(self, "tool", "") or getattr(self, "agent", "")
-        return called
+        return ""
 
     # Computed once, because checks, estimates, hashes and the engine all need it.
     @cached_property
@@ -172,17 +171,16 @@ class StepFields(Record):
         Its kind is always written, although it is the default: it cannot be read without it.
         """
         own = self.__dict__
-        value = {"id": self.id, "kind": own["kind"]}
+        value = {"id": own["id"], "kind": own["kind"]}
         for name, default in _defaults(type(self)):
-            if own[name] != default:
-                value[name] = _plain(own[name])
+            each = own[name]
+            if each is not default and each != default:
+                value[name] = _plain(each) if isinstance(each, Record) else each
         return value
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, StepFields):
-        return value.stored()
-    return value.to_json() if isinstance(value, Record) else value
+def _plain(record: Record) -> dict[str, Any]:
+    return record.stored() if isinstance(record, StepFields) else record.to_json()
 
 
 @cache
@@ -208,6 +206,10 @@ class ToolStep(StepFields):
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("inputs",)
 
+    @property
+    def callee(self) -> str:
+        return self.tool
+
 
 class AgentStep(StepFields):
     """Give a task to an agent."""
@@ -217,6 +219,10 @@ class AgentStep(StepFields):
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("task", "inputs")
+
+    @property
+    def callee(self) -> str:
+        return self.agent
 
 
 class AskStep(StepFields):

@@ -98,9 +98,10 @@ class RunPlanning:
             self.need_planner()
             await journal.append(created, by=who)
             return journal
-        proposal = Proposal(owned(new.plan), problems=new.notes)
         if new.checked:
             proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
+        else:
+            proposal = Proposal(owned(new.plan), problems=new.notes)
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
         proposal = replace(

@@ -115,11 +115,9 @@ def _plain(value: object) -> object:
 
 def _planned(text: str | None) -> PlanningFacts:
     found: Any = json.loads(text or "{}")
-    figures = found.get("figures")
+    figures = msgspec.convert(found.get("figures"), PlanningFigures | None)
     models = {name: ModelUse(*map(int, use)) for name, use in found.get("models", {}).items()}
-    return PlanningFacts(
-        PlanningFigures.model_validate(figures) if figures is not None else None, models
-    )
+    return PlanningFacts(figures, models)
 
 
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
