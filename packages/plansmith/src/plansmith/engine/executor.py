@@ -13,7 +13,7 @@ from typing import Final, cast
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
-from plansmith.engine.outcome import Done
+from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import ends_after_crash
@@ -353,8 +353,8 @@ class Executor:
                 unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
             if kind == "ask":
                 state.ask(unit, str(inputs["question"]))
-            elif self._consent.asks_first(unit, inputs, permit, state):
-                pass
+            elif self._needs_consent(unit, inputs, permit):
+                return []
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
             else:
@@ -365,6 +365,18 @@ class Executor:
             why = f"{type(error).__name__}: {error}"
             state.fail(unit, Sentence("it cannot start: {error}", error=why))
         return []
+
+    def _needs_consent(
+        self, unit: Unit, inputs: dict[str, Json], permit: e.StepReplied | None
+    ) -> bool:
+        """Asks a person before values from tools reach a change, or lets the unit fail."""
+        first = self._consent.needed(unit, inputs, permit, self._state)
+        if isinstance(first, Failed):
+            self._state.fail(unit, first.error)
+        elif first is not None:
+            self._state.batch.values.append(inputs)
+            self._state.ask_first(unit, first)
+        return first is not None
 
     def _naming_skipped(self, unit: Unit) -> Unit:
         """Returns a reply that tells which of its steps were skipped, in place of their results."""

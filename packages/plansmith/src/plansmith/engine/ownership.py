@@ -191,19 +191,16 @@ class Owners:
         others = self._elsewhere(owner)
         return others.beats_of(owner) if others is not None else -1
 
-    def _is_dead(self, owner: str) -> bool:
-        """Tells whether an owner is dead for certain, by what the last look at others told."""
-        others = self._elsewhere(owner)
-        if others is not None:
-            return others.is_silent(owner) and not others.watch_s(owner)
-        elsewhere = self._machine.is_elsewhere(owner)
-        return not owner or elsewhere or self._machine.died_here(owner)
+    def _is_dead(self, owner: str, *, certain: bool = True) -> bool:
+        """Tells by the last look at others whether an owner is dead, or at least seems so.
 
-    def _seems_dead(self, owner: str) -> bool:
+        Only one that stayed silent while it was watched for a while is dead for `certain`.
+        """
         others = self._elsewhere(owner)
         if others is not None:
-            return others.is_silent(owner)
-        return not owner or self._machine.died_here(owner)
+            return others.is_silent(owner) and not (certain and others.watch_s(owner))
+        elsewhere = certain and self._machine.is_elsewhere(owner)
+        return not owner or elsewhere or self._machine.died_here(owner)
 
     async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
         """Returns all claims of runs, and looks at other machines if they own any."""
@@ -240,7 +237,7 @@ class Owners:
         await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
-        return {each for each in names if each != me and self._seems_dead(each)}
+        return {each for each in names if each != me and self._is_dead(each, certain=False)}
 
     async def processes(self) -> list[LiveProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
@@ -251,7 +248,7 @@ class Owners:
         for run, claim in await self._all_claims():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            LiveProcess(beat, not self._seems_dead(name), tuple(runs.get(name, ())))
+            LiveProcess(beat, not self._is_dead(name, certain=False), tuple(runs.get(name, ())))
             for name, beat in self._others.beats.items()
         ]
         return [each for each in found if each.lives or each.runs]
@@ -269,14 +266,18 @@ class Owners:
     async def _owner_of(self, run: str) -> str:
         """Returns the process that owns a run, unless it seems dead."""
         owner = await self._claimant(run)
-        return "" if self._seems_dead(owner) else owner
+        return "" if self._is_dead(owner, certain=False) else owner
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
         if self._store is None or not runs:
             return set(runs)
         claims = dict(await self._all_claims())
-        return {run for run in runs if run in claims and not self._seems_dead(claims[run].owner)}
+        return {
+            run
+            for run in runs
+            if run in claims and not self._is_dead(claims[run].owner, certain=False)
+        }
 
     async def marked(self, run: Run) -> Run:
         """Returns the run, marked `interrupted` if it was running and its process is gone."""

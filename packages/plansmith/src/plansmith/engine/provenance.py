@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import misfit
+from plansmith.engine.outcome import Failed, misfit
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
@@ -82,41 +82,36 @@ class Consent:
     # Kinds and callees of steps that never ask: reads, and calls whose values are only shown.
     _free: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
-    def asks_first(
+    def needed(
         self, unit: Unit, inputs: dict[str, Json], permit: StepReplied | None, state: State
-    ) -> bool:
-        """Asks a person before values from tools reach a step that changes something."""
+    ) -> QuestionAsked | Failed | None:
+        """Returns the question before values from tools reach a change; or that they may not."""
         kind, step = (unit.step.kind, unit.callee), unit.step
         if kind in self._free:
-            return False
+            return None
         if step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
             self._free.add(kind)
-            return False
+            return None
         if permit is not None and permit.state == content_hash(dict(inputs)):
-            return False
+            return None
         known = state.known(unit.name)
         name = f"data:{unit.name}?{max(known.attempts, known.asked) + 1}"
         if isinstance(step, MapStep):
-            question = self._about_items(unit, step, inputs["over"], state.units, name)
-        elif is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
-            return False
-        else:
-            sources = data_sources(unit, state.units, self.answered_by)
-            if sources and self.limits.data == "deny":
-                state.fail(
-                    unit,
-                    Sentence(
-                        "values from {sources} may not reach {callee}",
-                        sources=[*map(source_name, sources)],
-                        callee=unit.callee,
-                    ),
+            return self._about_items(unit, step, inputs["over"], state.units, name)
+        if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
+            return None
+        sources = data_sources(unit, state.units, self.answered_by)
+        if not sources:
+            return None
+        if self.limits.data == "deny":
+            return Failed(
+                Sentence(
+                    "values from {sources} may not reach {callee}",
+                    sources=[*map(source_name, sources)],
+                    callee=unit.callee,
                 )
-                return True
-            question = _about_values(unit, inputs, sources, name) if sources else None
-        if question is not None:
-            state.batch.values.append(inputs)
-            state.ask_first(unit, question)
-        return question is not None
+            )
+        return _about_values(unit, inputs, sources, name)
 
     def _about_items(
         self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], name: str

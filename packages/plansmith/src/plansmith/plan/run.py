@@ -301,7 +301,7 @@ class Steps(dict[str, StepState]):
             if (step := self.get(name)) is not None and step.result_hash
         }
         later = Steps(self)
-        dict.update(later, read)  # no status changes
+        super(Steps, later).update(read)  # no status changes
         for name in read:
             later.index.unread.pop(name, None)
         return later

@@ -198,7 +198,8 @@ def _read_field(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
     if isinstance(value, list):
-        return [_read_field(each, depth + 1) for each in value]
+        items = cast("list[Any]", value)
+        return [_read_field(each, depth + 1) for each in items]
     if isinstance(value, dict):
         stored = cast("dict[str, Any]", value)
         key, fields = stored.get("text"), stored.get("fields", {})
