@@ -197,7 +197,7 @@ def read_sentence(value: object) -> str:
 def _read_field(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         items = cast("list[Any]", value)
         return [_read_field(each, depth + 1) for each in items]
     if isinstance(value, dict):
