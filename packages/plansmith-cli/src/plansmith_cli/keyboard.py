@@ -9,7 +9,6 @@ import shlex
 import signal
 import sys
 import termios
-import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -24,6 +23,10 @@ _WORDS: Final[Mapping[Literal["yes", "no", "edit"], frozenset[str]]] = {
     "no": frozenset({"n", "no", "否", "不"}),
     "edit": frozenset({"e", "edit", "编辑"}),
 }
+
+
+# How often a wait for a line looks whether Ctrl-C was pressed.
+_ALARM_S: Final = 0.05
 
 
 class Choice(NamedTuple):
@@ -70,37 +73,26 @@ def interruptible() -> Generator[None]:
     """Makes Ctrl-C raise at once: the event loop's handler would wait for the line.
 
     A signal that comes after the prompt is shown, but before the read begins to wait, does not
-    end the wait: a thread sends it again until it is handled.
+    end the wait: the next alarm does.
     """
-    handled, thread = threading.Event(), threading.get_ident()
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    pressed = False
 
     def interrupt(_: int, __: FrameType | None) -> None:
-        if not handled.is_set():
-            handled.set()
+        nonlocal pressed
+        if not pressed:  # once: what ends here must not be cut off
+            pressed = True
             raise KeyboardInterrupt
 
-    def repeat() -> None:
-        while number := os.read(reading, 1):
-            while number[0] == signal.SIGINT and not handled.wait(0.05):
-                signal.pthread_kill(thread, signal.SIGINT)
-
-    repeater = threading.Thread(target=repeat, daemon=True)
-    before = signal.signal(signal.SIGINT, interrupt)
+    handlers = {signal.SIGINT: interrupt, signal.SIGALRM: lambda *_: None}
+    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
+    signal.setitimer(signal.ITIMER_REAL, _ALARM_S, _ALARM_S)
     try:
-        wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        repeater.start()
-        try:
-            yield
-        finally:
-            handled.set()
-            signal.set_wakeup_fd(wakeup)
-            os.close(writing)
-            repeater.join()
-            os.close(reading)
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        pressed = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def editor_of(*, has_person: bool) -> str:
