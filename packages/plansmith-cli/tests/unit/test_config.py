@@ -46,7 +46,7 @@ def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
         (tmp_path / "plansmith.toml").write_text(text, encoding="utf-8")
         project = look_at(tmp_path)
         assert project is not None
-        TrustBook(data_folder(places)).put(project.content())
+        TrustBook(data_folder(places)).put(project)
     return load_settings(folder=tmp_path, environment=places)
 
 
