@@ -23,9 +23,18 @@ from plansmith.plan.sentence import Sentence, language_of, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
+from plansmith.store.urls import sqlite_path
+from plansmith.text import safe
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.options import (
+    STORE_ALONE,
+    command_line,
+    detail_of,
+    repeated_flags,
+    settings_of,
+    warn,
+)
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.ui import progress
@@ -219,13 +228,17 @@ def in_session(
     work: Work,
     *,
     only_reads: bool = False,
+    needs_store: bool = False,
     make: Callable[..., Plansmith] = make_smith,
 ) -> int | None:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
+    A command that only reads runs needs no tool, agent or model. `needs_store` refuses to make the
+    store that `--store` names. `make` makes the Plansmith, as of a team.
     """
     settings = settings_of(args)
+    if needs_store and args.store:
+        need_store(settings.store_url())
     jsonl = bool(vars(args).get("jsonl"))
     locale, detail = language_of(own_locale()), detail_of(args)
     lines = progress.make_progress(locale, detail=detail, jsonl=jsonl)
@@ -245,9 +258,24 @@ def in_session(
     return asyncio.run(go())
 
 
-def session_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+def need_store(url: str) -> None:
+    """Refuses a store whose file is not there."""
+    if url.startswith("sqlite:") and not (file := sqlite_path(url)).is_file():
+        raise wrong("there is no store {store}", "--store names another one", store=safe(str(file)))
+
+
+def store_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+    """Makes a command that looks at what a store has, or stops it."""
+
+    def main(args: argparse.Namespace) -> int | None:
+        return in_session(args, work, only_reads=only_reads, needs_store=True)
+
+    return command(f"{text}\n{STORE_ALONE}", main, **typed)
+
+
+def session_command(text: str, work: Work, **typed: Any) -> Command:
     """Makes a command of its options, as text, and its work in a session."""
-    return command(text, lambda args: in_session(args, work, only_reads=only_reads), **typed)
+    return command(text, lambda args: in_session(args, work), **typed)
 
 
 def exit_of(run: Run) -> Exit:

@@ -42,6 +42,7 @@ from plansmith_cli.session import (
     is_unusable,
     say_stopped,
     session_command,
+    store_command,
 )
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import use_language
@@ -313,4 +314,4 @@ RUN = session_command(
 GO = command(_GO + PARTS + RUNNING, _go, team={"choices": ["research", "data"]})
 RETRY = session_command(RUN_OVER + _RETRY + PARTS + RUNNING, _retry, **_STEP)
 RERUN = session_command(RUN_OVER + PARTS + RUNNING, _rerun)
-WATCH = session_command(options.RUN + WATCHING, _watch)
+WATCH = store_command(options.RUN + WATCHING, _watch)

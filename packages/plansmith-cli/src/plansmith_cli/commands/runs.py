@@ -17,7 +17,7 @@ from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
 from plansmith_cli.options import JSON, STORE_ALONE, positive
 from plansmith_cli.parser import command
-from plansmith_cli.session import Session, in_session, session_command, shortest
+from plansmith_cli.session import Session, in_session, shortest, store_command
 from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
 from plansmith_cli.ui.terminal import own_locale
 
@@ -82,7 +82,7 @@ def names_run(name: str) -> bool:
 
 def _show(args: argparse.Namespace) -> None:
     if names_run(args.plan):
-        in_session(args, _show_run)
+        in_session(args, _show_run, needs_store=True)
         return
     plan = load_plan(args.plan)
     if args.json:  # with the hash that `--approve-plan` takes; it can be read again
@@ -115,8 +115,8 @@ PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
 --json  print it as JSON
 | --graph  draw the steps as a tree
 """
-COMMAND = session_command(
-    _LIST + STORE_ALONE + JSON,
+COMMAND = store_command(
+    _LIST + JSON,
     _main,
     only_reads=True,
     status={"choices": ["open", *(status.value for status in RunStatus)]},

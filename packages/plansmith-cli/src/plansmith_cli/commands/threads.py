@@ -18,9 +18,9 @@ from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.keyboard import agrees
-from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
+from plansmith_cli.options import JSON, TOOLS, positive
 from plansmith_cli.questions import question_lines, waiting_lines
-from plansmith_cli.session import Session, say_stopped, session_command, shortest
+from plansmith_cli.session import Session, say_stopped, session_command, shortest, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadStore
@@ -367,10 +367,10 @@ async def _delete(session: Session) -> None:
 
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
-_LOOKS: Final = _FLAGS + STORE_ALONE + JSON
+_LOOKS: Final = _FLAGS + JSON
 _NAMED: Final[dict[str, Any]] = {"thread": {"metavar": "ID"}}
-LIST = session_command(_LOOKS, _list, only_reads=True, limit=positive)
-SHOW = session_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
+LIST = store_command(_LOOKS, _list, only_reads=True, limit=positive)
+SHOW = store_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
 UNDO = session_command(
     _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
     _undo,
@@ -378,6 +378,6 @@ UNDO = session_command(
     number=positive,
     **_NAMED,
 )
-DELETE = session_command(
+DELETE = store_command(
     _LOOKS + _ID + "--yes  delete without asking\n", _delete, limit=positive, **_NAMED
 )

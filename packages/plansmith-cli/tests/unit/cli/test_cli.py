@@ -373,6 +373,12 @@ def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
     assert cli("show -- --json")[:2] == (2, "")
 
 
+@pytest.mark.parametrize("words", ["runs", "show last", "threads", "schedule", "store verify"])
+def test_a_store_whose_name_is_mistyped_is_not_made(cli: Cli, words: str) -> None:
+    cli(words, "--store", "sqlite:///run.db", code=2, err="there is no store run.db")
+    assert not Path("run.db").exists()
+
+
 def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(cli: Cli) -> None:
     for noun in ("tools", "model", "templates", "schedule"):
         assert cli(noun) == cli(noun, "list")
