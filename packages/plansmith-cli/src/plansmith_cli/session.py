@@ -10,17 +10,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from plansmith import Misconfigured, Plansmith, Run, RunStatus
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.errors import OtherTeam
-from plansmith.lazy import lazy_modules
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.sentence import Sentence, language_of, with_hint
-from plansmith.plan.steps import ToolStep
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.store.urls import sqlite_path
@@ -41,17 +39,6 @@ from plansmith_cli.ui import progress
 from plansmith_cli.ui.output import print_as, print_json, shown_lines, wrong
 from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
-
-if TYPE_CHECKING:
-    from plansmith.plan.plan import Plan
-    from plansmith.review import policy
-    from plansmith.tools import toolset
-else:
-    lazy_modules(
-        globals(),
-        policy="plansmith.review.policy",
-        toolset="plansmith.tools.toolset",
-    )
 
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
 _SHORT: Final = 8
@@ -186,23 +173,6 @@ class Session:
                 self.use_team_of(run)
         self.smith = ours
         return [each for each in self.teams.all() if each is not ours]
-
-    async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
-        """Refuses a plan if the tool of a step is missing, or only described."""
-        if plan is None:
-            return
-        callees = await self.smith.runs.intake.callees()
-        for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
-            if not isinstance(step, ToolStep):
-                continue
-            source = callees.tools.get(step.tool)
-            if source is None or isinstance(source, toolset.DescribedTools):
-                raise wrong(
-                    "error.tool_described" if source else "error.tool_missing",
-                    "name the Python file that has it with --tools",
-                    tool=step.tool,
-                    step=step.id,
-                )
 
 
 def shortest(ids: Collection[str]) -> int:

@@ -30,7 +30,14 @@ from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import THREAD, say_request
 from plansmith_cli.config import read_profile
 from plansmith_cli.describe import continued_lines, finish, run_json, say_no_plan
-from plansmith_cli.interactive import Watcher, is_new, run_interactively, show_plan, stoppable
+from plansmith_cli.interactive import (
+    Watcher,
+    is_new,
+    refuse_what_cannot_run,
+    run_interactively,
+    show_plan,
+    stoppable,
+)
 from plansmith_cli.options import DETAIL, PARTS, RUN_OVER, RUNNING, WATCHING, positive, settings_of
 from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
@@ -156,7 +163,7 @@ async def _run(session: Session) -> int:
         hint = session.command("go", args.plan)
         raise ui.wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
     plan = load_foreign(args.plan, args.dialect) if args.dialect else ui.load_plan(args.plan)
-    await session.refuse_what_cannot_run(plan)
+    await refuse_what_cannot_run(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -232,7 +239,7 @@ async def _retry(session: Session) -> int:
     args = session.args
     old = await session.run(args.run)
     plan = ui.load_plan(args.plan) if args.plan else old.plan
-    await session.refuse_what_cannot_run(plan)
+    await refuse_what_cannot_run(session, plan)
     run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
     session.tell(*continued_lines(run))
     return await run_interactively(session, run.id)
@@ -240,7 +247,7 @@ async def _retry(session: Session) -> int:
 
 async def _rerun(session: Session) -> int:
     old = await session.run(session.args.run)
-    await session.refuse_what_cannot_run(old.plan)
+    await refuse_what_cannot_run(session, old.plan)
     run = await session.smith.rerun(old.id, by=session.by)
     return await run_interactively(session, run.id)
 

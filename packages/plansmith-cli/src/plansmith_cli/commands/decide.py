@@ -16,7 +16,12 @@ from plansmith.text import safe
 from plansmith_cli import options, questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
-from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
+from plansmith_cli.interactive import (
+    edit_from,
+    edit_in_editor,
+    refuse_what_cannot_run,
+    run_interactively,
+)
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, TOOLS
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused, status_word
@@ -72,7 +77,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
         return None
     if session.args.go:
         # An approval that cannot be followed by the run would only confuse.
-        await session.refuse_what_cannot_run(run.plan)
+        await refuse_what_cannot_run(session, run.plan)
     run = await session.smith.decide(run.id, approve=session.args.hash, by=session.by)
     steps = active_steps(run.plan, run.templates) if run.plan else ()
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))

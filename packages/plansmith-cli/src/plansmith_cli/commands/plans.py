@@ -1,4 +1,4 @@
-"""`plansmith check`, `diff` and `convert`: plan files, and the plans of runs."""
+"""`plansmith show`, `check`, `diff` and `convert`: plan files, runs and the plans of runs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,51 @@ from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.review.draw import mermaid
-from plansmith.review.render import diff_lines, problem_lines
+from plansmith.review.draw import mermaid, tree
+from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.options import HIDDEN, STORE
+from plansmith_cli.describe import run_json, run_lines
+from plansmith_cli.options import HIDDEN, STORE, STORE_ALONE
 from plansmith_cli.parser import command
+from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import parse_value, plan_fit
+from plansmith_planner.threads.store import thread_of
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.programs.program:print_program"
 _HERE: Final = Sentence("the tools of this folder")
+
+
+def _show(args: argparse.Namespace) -> None:
+    if names_run(args.plan):
+        in_session(args, _show_run, needs_store=True)
+        return
+    plan = ui.load_plan(args.plan)
+    if args.json:  # with the hash that `--approve-plan` takes; it can be read again
+        ui.print_json({**plan.to_json(), "hash": plan.hash})
+    else:
+        locale = own_locale()
+        lines = tree(plan, locale).splitlines() if args.graph else None
+        ui.print_lines(lines or plan_lines(plan, locale=locale))
+
+
+async def _show_run(session: Session) -> None:
+    args = session.args
+    run = await session.run(args.plan)
+    session.thread = await thread_of(session.smith.store, run)
+    if args.json:
+        ui.print_json(run_json(run, session))
+    elif args.graph and run.plan is not None:
+        sys.stdout.write(tree(run.plan, session.locale))
+    else:
+        ui.print_lines(run_lines(run, session))
+        session.say(*await waiting_lines(run, session))
 
 
 def _check(args: argparse.Namespace) -> int | None:
@@ -192,6 +221,11 @@ def _print_problems(problems: Sequence[Problem]) -> None:
 
 DIALECT: Final = "--dialect  the format of the plan, if it is another system's\n"
 DIALECTS: Final = {"choices": dialect_names()}
+_SHOW: Final = """
+PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
+--json  print it as JSON
+| --graph  draw the steps as a tree
+"""
 _CHECK: Final = """
 [PLAN]  a plan as JSON or YAML; - for stdin
 --tools FILE*  tools: Python, or JSON; repeatable
@@ -209,6 +243,7 @@ PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run:
 --to  the format to write: python is a program that runs it by itself (default: json)
 --tools FILE*  with --to python: tools that the program calls, as Python; repeatable
 """
+SHOW = command(_SHOW + STORE_ALONE, _show)
 CHECK = command(_CHECK + DIALECT, _check, dialect=DIALECTS)
 DIFF = command(_DIFF + STORE, _diff, before={"metavar": "A"}, after={"metavar": "B"})
 CONVERT = command(

@@ -1,39 +1,20 @@
-"""`plansmith runs` lists runs; `plansmith show` shows one, or a plan file."""
+"""`plansmith runs` lists runs."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
-from plansmith_cli.options import JSON, STORE_ALONE, positive
-from plansmith_cli.parser import command
-from plansmith_cli.session import Session, in_session, shortest, store_command
-from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
-from plansmith_cli.ui.terminal import own_locale
-
-if TYPE_CHECKING:
-    from plansmith.review import draw, render
-    from plansmith_cli import describe, questions
-    from plansmith_planner.threads import store as threads
-else:
-    lazy_modules(
-        globals(),
-        describe="plansmith_cli.describe",
-        draw="plansmith.review.draw",
-        questions="plansmith_cli.questions",
-        render="plansmith.review.render",
-        threads="plansmith_planner.threads.store",
-    )
+from plansmith_cli.options import JSON, positive
+from plansmith_cli.session import Session, shortest, store_command
+from plansmith_cli.ui.output import json_of, own_text
 
 _MOST: Final = 20
 _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
@@ -80,40 +61,9 @@ def names_run(name: str) -> bool:
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
-def _show(args: argparse.Namespace) -> None:
-    if names_run(args.plan):
-        in_session(args, _show_run, needs_store=True)
-        return
-    plan = load_plan(args.plan)
-    if args.json:  # with the hash that `--approve-plan` takes; it can be read again
-        print_json({**plan.to_json(), "hash": plan.hash})
-    else:
-        locale = own_locale()
-        lines = draw.tree(plan, locale).splitlines() if args.graph else None
-        print_lines(lines or render.plan_lines(plan, locale=locale))
-
-
-async def _show_run(session: Session) -> None:
-    args = session.args
-    run = await session.run(args.plan)
-    session.thread = await threads.thread_of(session.smith.store, run)
-    if args.json:
-        print_json(describe.run_json(run, session))
-    elif args.graph and run.plan is not None:
-        sys.stdout.write(draw.tree(run.plan, session.locale))
-    else:
-        print_lines(describe.run_lines(run, session))
-        session.say(*await questions.waiting_lines(run, session))
-
-
 _LIST: Final = f"""
 --status STATUS*  only these: open (not over), done, failed, reviewing and so on; repeatable
 --limit LIMIT  how many (default: {_MOST})
-"""
-_SHOW: Final = """
-PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
---json  print it as JSON
-| --graph  draw the steps as a tree
 """
 COMMAND = store_command(
     _LIST + JSON,
@@ -122,4 +72,3 @@ COMMAND = store_command(
     status={"choices": ["open", *(status.value for status in RunStatus)]},
     limit={"type": positive, "default": _MOST},
 )
-SHOW = command(_SHOW + STORE_ALONE, _show)

@@ -15,6 +15,7 @@ from plansmith.review.render import plan_lines
 from plansmith.text import clip, padded, safe, text_width
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
+from plansmith_cli.interactive import refuse_what_cannot_run
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
@@ -196,7 +197,7 @@ def _flags(timing: Timing) -> list[str]:
 async def is_confirmed(session: Session, offer: Offer) -> bool:
     """Shows what would run when, and asks for approval; without it, says how to give it."""
     await offer.refuse_unusable(session)
-    await session.refuse_what_cannot_run(offer.plan)
+    await refuse_what_cannot_run(session, offer.plan)
     session.say(*await offer.lines(session))
     given = session.given("approve_plan")
     if given == offer.plan.hash:

@@ -15,7 +15,7 @@ from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
 from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.interactive import run_interactively
+from plansmith_cli.interactive import refuse_what_cannot_run, run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, TOOLS
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import (
@@ -98,7 +98,7 @@ async def _save(session: Session) -> None:
 async def _use(session: Session) -> int:
     book = session.smith.templates
     inputs = await inputs_of(session, session.args.name)
-    await session.refuse_what_cannot_run(await book.plan(session.args.name, inputs))
+    await refuse_what_cannot_run(session, await book.plan(session.args.name, inputs))
     run = await book.use(session.args.name, inputs, by=session.by)
     return await run_interactively(session, run.id)
 
