@@ -47,9 +47,9 @@ def read_choice(typed: str) -> Choice:
     return Choice("changes", rest.strip()) if is_change else Choice("later", text)
 
 
-def agrees(prompt: str) -> bool:
-    """Asks for a yes; only an explicit one counts."""
-    return read_choice(ask_line(prompt) or "").kind == "yes"
+def agrees(prompt: str, *, asks: bool = True) -> bool:
+    """Asks a person for a yes if one is there; only an explicit one counts."""
+    return asks and is_at_terminal() and read_choice(ask_line(prompt) or "").kind == "yes"
 
 
 def ask_line(prompt: str) -> str | None:

@@ -6,25 +6,27 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith import Misconfigured, Plansmith, Run, RunStatus
+from plansmith import Plansmith, Run, RunStatus
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.errors import OtherTeam
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.sentence import Sentence, language_of, with_hint
+from plansmith.plan.summary import RunSummary
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.store.urls import sqlite_path
 from plansmith.text import safe
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.config import Settings
+from plansmith_cli.keyboard import is_at_terminal
 from plansmith_cli.options import (
     STORE_ALONE,
     command_line,
@@ -71,7 +73,7 @@ class Session:
     @property
     def has_person(self) -> bool:
         silent = self.given("no_input") or self.given("jsonl")
-        return not silent and sys.stdin.isatty() and sys.stderr.isatty()
+        return not silent and is_at_terminal()
 
     @property
     def locale(self) -> str:
@@ -128,7 +130,12 @@ class Session:
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
         if name == "last":
-            return await self._last_run()
+            async for each in self.runs_here():
+                return each.run
+            raise wrong(
+                "there is no run in this folder",
+                "plansmith ask starts one, and plansmith runs lists those of other folders",
+            )
         known = await self.smith.store.runs()
         found = [each for each in known if each.startswith(name.lower())]
         if name.lower() in found:
@@ -140,15 +147,16 @@ class Session:
         more = Sentence("give more of the id: {ids}", ids=found[-3:])
         raise wrong("{count} runs begin with '{name}'", hint=more, count=len(found), name=name)
 
-    async def _last_run(self) -> str:
-        before, hint = "", Sentence("plansmith ask starts one")
-        while page := await RunLists(self.journals).newest(before=before, limit=20):
+    async def runs_here(self, statuses: Collection[str] = ()) -> AsyncGenerator[RunSummary]:
+        """Yields the runs of this folder, newest first."""
+        before = ""
+        while page := await RunLists(self.journals).newest(
+            statuses=statuses, before=before, limit=20
+        ):
             for each in page:
-                if each.folder in ("", self.journals.folder):
-                    return each.run
+                if self.journals.is_here(each.folder):
+                    yield each
             before = page[-1].run
-            hint = Sentence("plansmith runs lists those of other folders, too")
-        raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""

@@ -19,7 +19,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
-from plansmith.runs.lists import RunLists
 from plansmith.text import safe
 from plansmith_cli import options
 from plansmith_cli.command_table import Exit
@@ -187,9 +186,8 @@ def _go(args: argparse.Namespace) -> int | None:
 
 
 async def _waiting_run(session: Session) -> str:
-    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=200):
-        busy = await session.smith.runs.journals.owners.other_owner(each.run)
-        if not busy and session.journals.is_here(each.folder):
+    async for each in session.runs_here(OPEN_STATUSES):
+        if not await session.journals.owners.other_owner(each.run):
             return each.run
     return ""
 

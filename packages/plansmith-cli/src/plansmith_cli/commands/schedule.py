@@ -33,15 +33,14 @@ _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDG
 
 
 def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
-    given: dict[str, Any] = {"daily_at": args.daily, "cron": args.cron, "once_at": args.at}
+    given = {name: each for flag, name in view.WAYS.items() if (each := vars(args)[flag])}
     if args.every:
         text = args.every
         number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
         if not number.isdecimal() or not int(number):
             raise wrong("{text} is not an interval", "such as 15m, 2h, 1d or 1w", text=repr(text))
         given["every_minutes"] = int(number) * _UNITS[unit]
-    fields = {name: value for name, value in given.items() if value is not None}
-    return make_timing(**fields, timezone=args.tz or zone) if fields else None
+    return make_timing(**{"timezone": zone} | given) if given.keys() - {"timezone"} else None
 
 
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:

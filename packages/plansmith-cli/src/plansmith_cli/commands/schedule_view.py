@@ -26,6 +26,16 @@ _JSON_FIELDS: Final = {
 }
 
 
+# The flags of a time, and the fields that they set.
+WAYS: Final = {
+    "every": "every_minutes",
+    "daily": "daily_at",
+    "cron": "cron",
+    "at": "once_at",
+    "tz": "timezone",
+}
+
+
 def instant(at: datetime) -> str:
     """Formats a time in UTC, as RFC 3339."""
     kept = "auto" if at.microsecond else "seconds"
@@ -184,14 +194,8 @@ class Offer(NamedTuple):
 
 
 def _flags(timing: Timing) -> list[str]:
-    ways = {
-        "--every": f"{timing.every_minutes}m" if timing.every_minutes else None,
-        "--daily": timing.daily_at,
-        "--cron": timing.cron,
-        "--at": timing.once_at,
-    }
-    given = [word for flag, value in ways.items() if value for word in (flag, value)]
-    return [*given, "--tz", timing.timezone]
+    ways = {f"--{flag}": getattr(timing, name) for flag, name in WAYS.items()}
+    return [word for flag, value in ways.items() if value for word in (flag, str(value))]
 
 
 async def is_confirmed(session: Session, offer: Offer) -> bool:
@@ -205,7 +209,7 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
     if given:
         session.say(Sentence("--approve-plan names another plan: this one is not approved"))
     prompt = own_text("Run this plan unattended at these times? y = yes, Enter = not now: ")
-    if session.has_person and agrees(prompt):
+    if agrees(prompt, asks=session.has_person):
         return True
     offer.say_unapproved(session)
     if session.given("json"):

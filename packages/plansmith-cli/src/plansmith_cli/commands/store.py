@@ -139,7 +139,7 @@ def _prune(args: argparse.Namespace) -> None:
         amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
             question = ui.own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
-            if not session.has_person or not agrees(question):
+            if not agrees(question, asks=session.has_person):
                 raise ui.refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)

@@ -13,7 +13,6 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState
-from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
 
 
-_PAGE: Final = 200
 _SHORT: Final = 13  # of an id, to tell a run from those of other milliseconds
 _MOST: Final = 20
 _KINDS: Final = {
@@ -85,9 +83,7 @@ async def _last(session: Session) -> str:
     with suppress(Refused):
         thread = await session.smith.threads.last()
     updated = thread.state.updated_at if thread is not None else None
-    for each in await RunLists(session.journals).newest(limit=_PAGE):
-        if not session.journals.is_here(each.folder):
-            continue
+    async for each in session.runs_here():
         run, _ = await session.journals.listed(each.run)
         if run.created_at is None or run.origin.kind == "schedule":
             continue
@@ -358,7 +354,7 @@ async def _delete(session: Session) -> None:
         messages=len(state.messages),
         runs=len(state.runs),
     )
-    if not session.given("yes") and not (session.has_person and agrees(prompt)):
+    if not session.given("yes") and not agrees(prompt, asks=session.has_person):
         raise ui.refused("nothing was deleted", "--yes deletes without asking")
     runs = await session.smith.threads.delete(state.id, by=session.by)
     message = Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
@@ -367,17 +363,13 @@ async def _delete(session: Session) -> None:
 
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
-_LOOKS: Final = _FLAGS + JSON
 _NAMED: Final[dict[str, Any]] = {"thread": {"metavar": "ID"}}
-LIST = store_command(_LOOKS, _list, only_reads=True, limit=positive)
-SHOW = store_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
+LIST = store_command(_FLAGS + JSON, _list, only_reads=True, limit=positive)
+SHOW = store_command(JSON + _ID, _show, only_reads=True, **_NAMED)
 UNDO = session_command(
-    _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
+    TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
     _undo,
-    limit=positive,
     number=positive,
     **_NAMED,
 )
-DELETE = store_command(
-    _LOOKS + _ID + "--yes  delete without asking\n", _delete, limit=positive, **_NAMED
-)
+DELETE = store_command(JSON + _ID + "--yes  delete without asking\n", _delete, **_NAMED)
