@@ -8,7 +8,6 @@ import getpass
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +42,8 @@ from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
 
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
-_SHORT: Final = 8
+# Of an id: tells a run from those of other milliseconds.
+SHORT: Final = 13
 _BUDGETS: Final = ("budget", "shared_budget")
 
 
@@ -181,15 +181,6 @@ class Session:
                 self.use_team_of(run)
         self.smith = ours
         return [each for each in self.teams.all() if each is not ours]
-
-
-def shortest(ids: Collection[str]) -> int:
-    """Returns how many characters are needed to tell the ids apart."""
-    shared = [
-        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
-        for one, two in pairwise(sorted(ids))
-    ]
-    return max([_SHORT, *(count + 1 for count in shared)])
 
 
 def say_stopped(session: Session, run: str = "last") -> None:

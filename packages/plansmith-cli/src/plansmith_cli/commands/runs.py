@@ -13,7 +13,7 @@ from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
 from plansmith_cli.options import JSON, positive
-from plansmith_cli.session import Session, shortest, store_command
+from plansmith_cli.session import SHORT, Session, store_command
 from plansmith_cli.ui.output import json_of, own_text
 
 _MOST: Final = 20
@@ -21,19 +21,17 @@ _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 
 
 async def _main(session: Session) -> None:
-    args, lists = session.args, RunLists(session.journals)
+    args = session.args
     wanted = {
         each for name in args.status or () for each in (OPEN_STATUSES if name == "open" else [name])
     }
-    runs = (await lists.newest(statuses=frozenset(wanted), limit=args.limit))[::-1]
-    ids = [run.run for run in runs]
-    length = shortest({*ids, *await lists.beside(ids)}) if ids else 0
+    runs = (await RunLists(session.journals).newest(statuses=wanted, limit=args.limit))[::-1]
     none = Sentence("no run has this status" if args.status else "there are no runs")
-    lines = (_line(run, length, session.journals.folder) for run in runs)
+    lines = (_line(run, session.journals.folder) for run in runs)
     session.print_list([*map(_row_json, runs)], lines, none)
 
 
-def _line(run: RunSummary, length: int, here: str) -> str:
+def _line(run: RunSummary, here: str) -> str:
     """Returns a run of the list; that it is damaged or interrupted comes before its status."""
     name = "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
     status = padded(own_text(f"status.{name}"), 11)
@@ -41,7 +39,7 @@ def _line(run: RunSummary, length: int, here: str) -> str:
     began = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
     place = "" if run.folder in ("", here) else f"  ({safe(run.folder)})"
     about = clip(safe(run.request or run.damage), 80)
-    return f"{run.run[:length]}  {status}  {share:>5}  {began:<16}  {about}{place}"
+    return f"{run.run[:SHORT]}  {status}  {share:>5}  {began:<16}  {about}{place}"
 
 
 def _row_json(run: RunSummary) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, TOOLS, positive
 from plansmith_cli.questions import question_lines, waiting_lines
-from plansmith_cli.session import Session, say_stopped, session_command, shortest, store_command
+from plansmith_cli.session import SHORT, Session, say_stopped, session_command, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadStore
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
 
 
-_SHORT: Final = 13  # of an id, to tell a run from those of other milliseconds
 _MOST: Final = 20
 _KINDS: Final = {
     "answer": Sentence("answer"),
@@ -172,7 +171,7 @@ def waiting_in(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.status.over:
             continue
-        name = {"run": run.id[:_SHORT], "request": clip(safe(run.request), 60)}
+        name = {"run": run.id[:SHORT], "request": clip(safe(run.request), 60)}
         asked = [each for each in run.questions.values() if is_asked_by_plan(each)]
         for each in asked:
             yield from question_lines(each, run)
@@ -188,7 +187,7 @@ def message_lines(messages: Sequence[ThreadMessage], runs: Sequence[Run]) -> Ite
     """Yields messages and what came of them."""
     known = {run.id: run for run in runs}
     for each in messages:
-        who, name = clip(safe(each.by.label), 30), each.run[:_SHORT]
+        who, name = clip(safe(each.by.label), 30), each.run[:SHORT]
         parts = [ui.own_text("taken back")] if each.undone else []
         parts += [ui.own(_KINDS[each.kind or "unread"])]
         if each.run in known:
@@ -271,10 +270,12 @@ async def _withdraw(session: Session, thread: Thread) -> None:
 async def _list(session: Session) -> None:
     known = [each async for each in ThreadStore(session.smith.store).all_threads()]
     found = known[: session.args.limit or _MOST][::-1]
-    length, here = shortest({each.thread for each in known}), session.journals.folder
-    width = max((len(safe(each.thread[:length])) for each in found), default=0)
+    here, width = (
+        session.journals.folder,
+        max((len(safe(each.thread)) for each in found), default=0),
+    )
     lines = (
-        f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
+        f"{safe(each.thread):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
         f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
         f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
         for each in found
