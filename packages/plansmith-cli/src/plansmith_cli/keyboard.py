@@ -57,15 +57,10 @@ def ask_line(prompt: str) -> str | None:
 
     Drops what was typed before the question was shown: it cannot be its answer.
     """
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     text = prompt.rstrip()
-    question = "\n".join(fitted_to(sys.stderr, [text])) + prompt[len(text) :]
-    # Before the question is shown: the person may press Ctrl-C as soon as it is.
-    with interruptible():
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
+    *above, last = fitted_to(sys.stderr, [text])
+    notice = "".join(f"{line}\n" for line in above)
+    return read_message(last + prompt[len(text) :], notice=notice, drops=True)
 
 
 @contextmanager

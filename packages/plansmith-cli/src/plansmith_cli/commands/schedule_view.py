@@ -163,12 +163,12 @@ class Offer(NamedTuple):
             raise wrong("no times are given", "--cron, --daily, --every or --at")
         return [(timing, self.plan)]
 
-    async def refuse_unusable(self, session: Session) -> None:
+    async def show(self, session: Session) -> None:
+        """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
         for timing, plan in self.parts:
             check_timing(timing)
             await session.smith.schedules.require_unattended(plan)
-
-    async def lines(self, session: Session) -> list[str]:
+        await refuse_what_cannot_run(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
         for timing, plan in self.parts:
@@ -180,7 +180,7 @@ class Offer(NamedTuple):
             lines += [f"  {local(at, timing.timezone)}" for at in fires]
         asked = await session.smith.runs.intake.review(self.plan)
         lines += [f"  ! {safe(own(why))}" for each in asked for why in each.reasons]
-        return [*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}"]
+        session.say(*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}")
 
     def say_unapproved(self, session: Session) -> None:
         approval = ("--approve-plan", self.plan.hash)
@@ -200,9 +200,7 @@ def _flags(timing: Timing) -> list[str]:
 
 async def is_confirmed(session: Session, offer: Offer) -> bool:
     """Shows what would run when, and asks for approval; without it, says how to give it."""
-    await offer.refuse_unusable(session)
-    await refuse_what_cannot_run(session, offer.plan)
-    session.say(*await offer.lines(session))
+    await offer.show(session)
     given = session.given("approve_plan")
     if given == offer.plan.hash:
         return True
@@ -248,7 +246,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
     once = Sentence("to do it once: {command}", command=session.command("go", run.id))
     try:
-        await offer.refuse_unusable(session)
+        await offer.show(session)
     except (Misconfigured, Refused) as error:
         raise refused(
             "this cannot be a schedule: {error}", hint=once, error=error.message
@@ -256,11 +254,9 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if not session.has_person:
         if session.given("json"):
             print_json(run_json(run, session))
-        session.say(*await offer.lines(session))
         offer.say_unapproved(session)
         session.say(safe(own(once)))
         return Exit.WAITING
-    session.say(*await offer.lines(session))
     prompt = own_text("Keep it as a schedule? y = yes, o = only once, now, Enter = not now: ")
     choice = read_choice(ask_line(prompt) or "")
     if choice.text.lower() in ("o", "once", "一次"):
