@@ -23,7 +23,7 @@ from plansmith.text import safe
 from plansmith_cli import options
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.model import offer_model
-from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign, print_foreign
+from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_plan_in, print_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import THREAD, say_request
@@ -161,7 +161,7 @@ async def _run(session: Session) -> int:
     if args.dialect is None and names_run(args.plan):
         hint = session.command("go", args.plan)
         raise ui.wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
-    plan = load_foreign(args.plan, args.dialect) if args.dialect else ui.load_plan(args.plan)
+    plan = load_plan_in(args.plan, args.dialect)
     await refuse_what_cannot_run(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)

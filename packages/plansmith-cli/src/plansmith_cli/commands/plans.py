@@ -77,7 +77,7 @@ def _check(args: argparse.Namespace) -> int | None:
         return Exit.OK
     if args.plan is None:
         raise ui.wrong("no plan file was named", hint="plansmith check PLAN")
-    reading = _read(args)
+    reading = _read(args.plan, args.dialect)
     plan, notes = reading.plan, [*reading.problems]
 
     async def work(session: Session) -> int:
@@ -103,14 +103,6 @@ def _check(args: argparse.Namespace) -> int | None:
         found = [*notes, *(each for each in form if each.code != "PS101")]
         ui.print_lines(problem_lines(found, own_locale()) if not args.json else ())
         raise
-
-
-def _read(args: argparse.Namespace) -> Reading:
-    data = ui.read_file(args.plan)
-    if args.dialect:
-        return read_foreign(data, args.dialect)
-    found = try_read_plan(data)
-    return Reading(found) if isinstance(found, Plan) else Reading(None, tuple(found))
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -147,7 +139,7 @@ def _convert(args: argparse.Namespace) -> int | None:
         run = await session.run(args.plan) if is_run else None
         if run is not None and run.plan is None:
             raise _without_plan(run.id)
-        plan, problems = (run.plan, []) if run is not None and run.plan else _recognised(args)
+        plan, problems = (run.plan, ()) if run is not None and run.plan else _recognised(args)
         if args.to == "python":
             await resolve_name(_PROGRAM)(session, plan, run)
             return None
@@ -158,17 +150,23 @@ def _convert(args: argparse.Namespace) -> int | None:
     return _print_as(args.to, *_recognised(args), None)
 
 
-def _recognised(args: argparse.Namespace) -> tuple[Plan, list[Problem]]:
-    """Reads a plan file in the format that is named, or in the one it seems to have."""
-    data = ui.read_file(args.plan)
-    plan = try_read_plan(data) if args.source is None else None
-    parsed = Reading(plan) if isinstance(plan, Plan) else read_foreign(data, args.source)
+def _recognised(args: argparse.Namespace) -> tuple[Plan, Sequence[Problem]]:
+    parsed = _read(args.plan, args.source, guesses=True)
     if parsed.plan is None:
         raise PlanInvalid(parsed.problems)
-    return parsed.plan, list(parsed.problems)
+    return parsed.plan, parsed.problems
 
 
-def _print_as(form: str, plan: Plan, problems: list[Problem], run: Run | None) -> int:
+def _read(name: str, form: str | None, *, guesses: bool = False) -> Reading:
+    """Reads a plan file in our format or a dialect, or guesses the one it seems to have."""
+    data = ui.read_file(name)
+    found = try_read_plan(data) if form is None else []
+    if isinstance(found, Plan):
+        return Reading(found)
+    return Reading(None, tuple(found)) if found and not guesses else read_foreign(data, form)
+
+
+def _print_as(form: str, plan: Plan, problems: Sequence[Problem], run: Run | None) -> int:
     writers = {"json": to_json, "yaml": to_yaml, "mermaid": mermaid}
     if form in writers:
         _print_problems(problems)
@@ -196,9 +194,9 @@ def read_foreign(data: bytes, name: str | None) -> Reading:
     return dialect(name).read(value)
 
 
-def load_foreign(name: str, form: str) -> Plan:
-    """Reads a plan file in another format; prints what was read differently on stderr."""
-    parsed = read_foreign(ui.read_file(name), form)
+def load_plan_in(name: str, form: str | None) -> Plan:
+    """Reads a plan file, perhaps of a dialect; prints what was read differently on stderr."""
+    parsed = _read(name, form)
     if parsed.plan is None or has_errors(parsed.problems):
         raise PlanInvalid(parsed.problems)
     _print_problems(parsed.problems)
