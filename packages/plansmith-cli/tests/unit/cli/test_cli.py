@@ -148,28 +148,23 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def file(folder: Path, value: Any) -> str:
-    (folder / "plan.json").write_text(json.dumps(value), encoding="utf-8")
-    return "plan.json"
-
-
-def test_a_plan_in_a_dialect_is_checked_by_the_check_command(cli: Cli) -> None:
-    name = file(cli.folder, [CALL])
+def test_a_plan_in_a_dialect_is_checked_by_the_check_command(put: Put, cli: Cli) -> None:
+    name = put("plan.json", [CALL])
     found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
     assert (found["ok"], bool(found["hash"])) == (True, True)
-    wrong = file(cli.folder, [CALL | {"name": "lok"}, 5])
+    wrong = put("plan.json", [CALL | {"name": "lok"}, 5])
     cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
 
 
-def test_a_plan_in_a_dialect_is_run_by_the_run_command(cli: Cli) -> None:
-    name = file(cli.folder, [CALL])
+def test_a_plan_in_a_dialect_is_run_by_the_run_command(put: Put, cli: Cli) -> None:
+    name = put("plan.json", [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
     out = cli("run", name, *words, code=0).out
     assert json.loads(out)["status"] == "done"
 
 
-def test_a_plan_that_refuses_is_not_run_by_the_run_command(cli: Cli) -> None:
-    cli("run", file(cli.folder, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
+def test_a_plan_that_refuses_is_not_run_by_the_run_command(put: Put, cli: Cli) -> None:
+    cli("run", put("plan.json", REFUSED), "--dialect", "valuecell", code=3, err="pattern")
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
