@@ -111,6 +111,8 @@ complete -c plansmith -a "(plansmith completion words -- (commandline -opc)[2..]
 
 def _next_words(typed: Sequence[str]) -> Iterator[str]:
     """Yields what can follow the words of a command line: commands, verbs, options, choices."""
+    while typed[:1] and typed[0] in ("-C", "--folder", "--tenant"):
+        typed = typed[2:]
     name = split(typed)[0] if typed else ""
     yield from (each.rpartition(" ")[2] for each in verbs(name))
     actions = parser_of(name, load_command(name))._actions if name else []  # noqa: SLF001 - argparse has no public list

@@ -245,7 +245,7 @@ def test_the_shell_completes_commands_and_their_options(cli: Cli, shell: str) ->
 complete() {{ :; }}; autoload() {{ :; }}; bashcompinit() {{ :; }}
 plansmith() {{ {sys.executable} -m plansmith_cli "$@"; }}
 {script}
-COMP_WORDS=(plansmith appr); COMP_CWORD=1; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith -C x appr); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith approve --js); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith store do); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
