@@ -195,9 +195,11 @@ async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
 
 async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:
     """Refuses a plan if the tool of a step is missing, or only described."""
+    if plan is None:
+        return
     intake = session.smith.runs.intake
-    known = (await intake.callees()).tools if plan is not None else {}
-    for step in active_steps(plan, await intake.contents(plan)) if plan is not None else ():
+    known = (await intake.callees()).tools
+    for step in active_steps(plan, await intake.contents(plan)):
         source = known.get(step.tool) if isinstance(step, ToolStep) else None
         if isinstance(step, ToolStep) and (source is None or isinstance(source, DescribedTools)):
             raise wrong(

@@ -78,7 +78,10 @@ def interruptible() -> Generator[None]:
             pressed = True
             raise KeyboardInterrupt
 
-    handlers = {signal.SIGINT: interrupt, signal.SIGALRM: lambda *_: None}
+    def wake(_: int, __: FrameType | None) -> None:
+        """Ends a wait of the read, which then sees to other signals."""
+
+    handlers = {signal.SIGINT: interrupt, signal.SIGALRM: wake}
     before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
     signal.setitimer(signal.ITIMER_REAL, _ALARM_S, _ALARM_S)
     try:
