@@ -51,7 +51,7 @@ runs cancel  decide:CANCEL  cancel a run
 runs retry  ask:RETRY  continue a run that is over from what is done
 runs rerun  ask:RERUN  run the plan of a run again from the start
 runs replay  report:REPLAY  replay a run offline and compare it
-show  runs:SHOW  show a plan file or a run
+show  plans:SHOW  show a plan file or a run
 report  report:COMMAND  print the report of a run as text, HTML or JSON
 check  plans:CHECK  check a plan file
 diff  plans:DIFF  compare two plans step by step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -39,9 +40,7 @@ else:
     lazy_modules(globals(), formats="plansmith.formats.text", tomllib="tomllib")
 
 _log: Final = logging.getLogger("plansmith")
-_USER_FILE: Final = "config.toml"
-# What the first two stages may know of the environment.
-_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+_ALL: Final = Sentence("the settings")
 _MOST_PROFILE: Final = 1_000_000  # bytes
 _PROFILE_HINT: Final = Sentence(
     "a profile has name, role, goals, tasks, backstory, "
@@ -115,15 +114,12 @@ class Settings(Record):
 
     def stages(self) -> Mapping[str, Settings]:
         """Returns the settings after each source of them; the last ones are these."""
-        homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
-        return {
-            "default": Settings(),
-            "person": load_settings(folder=Path(os.devnull), environment=homes),
-            # Warnings about ignored settings were shown when these settings were loaded.
-            "project": load_settings(environment=homes, tell=lambda _: None),
-            "environment": load_settings(tell=lambda _: None),
-            "flag": self,
-        }
+        found, merged = {"default": Settings()}, Table()
+        # Warnings about ignored settings were shown when these settings were loaded.
+        for source, table in _sources(Path.cwd(), os.environ, lambda _: None).items():
+            merged = merge_tables(merged, table)
+            found[source] = parse_settings(merged, _ALL)
+        return found | {"flag": self}
 
 
 def load_settings(
@@ -138,10 +134,19 @@ def load_settings(
     Those of a project's file count only if the user trusts its content; else `tell` is called with
     a message about what was ignored.
     """
-    merged = read_file(config_folder(environment) / _USER_FILE)
-    merged = merge_tables(merged, _project_settings(folder or Path.cwd(), environment, tell))
-    merged = merge_tables(merged, _from_environment(environment))
-    return parse_settings(merge_tables(merged, dict(changes or {})), Sentence("the settings"))
+    tables = _sources(folder or Path.cwd(), environment, tell).values()
+    return parse_settings(reduce(merge_tables, [*tables, changes or {}]), _ALL)
+
+
+def _sources(
+    folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> dict[str, Table]:
+    """Returns what each source sets; a later one wins."""
+    return {
+        "person": read_file(config_folder(environment) / "config.toml"),
+        "project": _project_settings(folder, environment, tell),
+        "environment": _from_environment(environment),
+    }
 
 
 def read_file(path: Path) -> Table:
@@ -162,24 +167,24 @@ def _project_settings(
     folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Table:
     """Returns the settings of the project if they are trusted, else none."""
-    book, content = TrustBook(data_folder(environment)), None
+    book, trusted = TrustBook(data_folder(environment)), False
     try:
         read_regular_file(folder.resolve() / PROJECT_FILE, links=False)
     except Misconfigured as error:  # whoever made the folder must not stop every command
         tell(error.message)
         return {}
-    project, known = look_at(folder), book.get(folder)
+    project = look_at(folder)
     if project is None or not project.settings:
         return {}
     try:
         # Files that the settings name are not read before the user has trusted the folder once.
-        content = project.content() if known else None
+        trusted = book.trusts(project)
     except Misconfigured as error:
         tell(with_hint(error.message, error.hint))
-    if content is not None and book.trusts(content):
-        protect(content.files)
-        return book.settings(content, tell)
-    tell(ignored_settings(project, changed=known is not None))
+    if trusted:
+        protect(project.files)
+        return book.settings(project, tell)
+    tell(ignored_settings(project, changed=book.get(folder) is not None))
     return {}
 
 

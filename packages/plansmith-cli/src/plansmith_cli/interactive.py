@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith import Effect, QuestionAsked, Run
+from plansmith import Effect, Plan, QuestionAsked, Run
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.formats.native import to_yaml
@@ -19,16 +19,17 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import StepFields
+from plansmith.plan.steps import StepFields, ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
+from plansmith.tools.toolset import DescribedTools
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
 from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, read_choice
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
-from plansmith_cli.ui.output import load_plan, own_text, read_file, refused
+from plansmith_cli.ui.output import load_plan, own_text, read_file, refused, wrong
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
@@ -192,6 +193,23 @@ async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
     return any(effect is not Effect.READ for step in steps for _, effect in known.effects(step))
 
 
+async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:
+    """Refuses a plan if the tool of a step is missing, or only described."""
+    if plan is None:
+        return
+    intake = session.smith.runs.intake
+    known = (await intake.callees()).tools
+    for step in active_steps(plan, await intake.contents(plan)):
+        source = known.get(step.tool) if isinstance(step, ToolStep) else None
+        if isinstance(step, ToolStep) and (source is None or isinstance(source, DescribedTools)):
+            raise wrong(
+                "error.tool_described" if source else "error.tool_missing",
+                "name the Python file that has it with --tools",
+                tool=step.tool,
+                step=step.id,
+            )
+
+
 def is_new(run: Run) -> bool:
     """Whether nothing of a run's plan was started."""
     return run.plan is not None and run.started_at is None and not run.status.over
@@ -248,7 +266,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
             return None if await watcher.prompts.answer(session, run) else Stop.ITSELF
         case _:
             pass
-    await session.refuse_what_cannot_run(run.plan)
+    await refuse_what_cannot_run(session, run.plan)
     executed = await execute(watcher)
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
@@ -287,7 +305,7 @@ class Prompts:
         """Shows the plan and asks for a decision; returns False if there is none."""
         if run.plan is None:
             return False
-        await session.refuse_what_cannot_run(run.plan)
+        await refuse_what_cannot_run(session, run.plan)
         given = session.given("approve_plan")
         flag = "--approve-plan" if given == run.plan.hash else ""
         if not given and session.given("yes_read_only") and not run.drops:

@@ -9,7 +9,6 @@ import shlex
 import signal
 import sys
 import termios
-import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -24,6 +23,10 @@ _WORDS: Final[Mapping[Literal["yes", "no", "edit"], frozenset[str]]] = {
     "no": frozenset({"n", "no", "否", "不"}),
     "edit": frozenset({"e", "edit", "编辑"}),
 }
+
+
+# How often a wait for a line looks whether Ctrl-C was pressed.
+_ALARM_S: Final = 0.05
 
 
 class Choice(NamedTuple):
@@ -44,9 +47,9 @@ def read_choice(typed: str) -> Choice:
     return Choice("changes", rest.strip()) if is_change else Choice("later", text)
 
 
-def agrees(prompt: str) -> bool:
-    """Asks for a yes; only an explicit one counts."""
-    return read_choice(ask_line(prompt) or "").kind == "yes"
+def agrees(prompt: str, *, asks: bool = True) -> bool:
+    """Asks a person for a yes if one is there; only an explicit one counts."""
+    return asks and is_at_terminal() and read_choice(ask_line(prompt) or "").kind == "yes"
 
 
 def ask_line(prompt: str) -> str | None:
@@ -54,15 +57,10 @@ def ask_line(prompt: str) -> str | None:
 
     Drops what was typed before the question was shown: it cannot be its answer.
     """
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     text = prompt.rstrip()
-    question = "\n".join(fitted_to(sys.stderr, [text])) + prompt[len(text) :]
-    # Before the question is shown: the person may press Ctrl-C as soon as it is.
-    with interruptible():
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
+    *above, last = fitted_to(sys.stderr, [text])
+    notice = "".join(f"{line}\n" for line in above)
+    return read_message(last + prompt[len(text) :], notice=notice, drops=True)
 
 
 @contextmanager
@@ -70,37 +68,29 @@ def interruptible() -> Generator[None]:
     """Makes Ctrl-C raise at once: the event loop's handler would wait for the line.
 
     A signal that comes after the prompt is shown, but before the read begins to wait, does not
-    end the wait: a thread sends it again until it is handled.
+    end the wait: the next alarm does.
     """
-    handled, thread = threading.Event(), threading.get_ident()
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    pressed = False
 
     def interrupt(_: int, __: FrameType | None) -> None:
-        if not handled.is_set():
-            handled.set()
+        nonlocal pressed
+        if not pressed:  # once: what ends here must not be cut off
+            pressed = True
             raise KeyboardInterrupt
 
-    def repeat() -> None:
-        while number := os.read(reading, 1):
-            while number[0] == signal.SIGINT and not handled.wait(0.05):
-                signal.pthread_kill(thread, signal.SIGINT)
+    def wake(_: int, __: FrameType | None) -> None:
+        """Ends a wait of the read, which then sees to other signals."""
 
-    repeater = threading.Thread(target=repeat, daemon=True)
-    before = signal.signal(signal.SIGINT, interrupt)
+    handlers = {signal.SIGINT: interrupt, signal.SIGALRM: wake}
+    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
+    signal.setitimer(signal.ITIMER_REAL, _ALARM_S, _ALARM_S)
     try:
-        wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        repeater.start()
-        try:
-            yield
-        finally:
-            handled.set()
-            signal.set_wakeup_fd(wakeup)
-            os.close(writing)
-            repeater.join()
-            os.close(reading)
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        pressed = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def editor_of(*, has_person: bool) -> str:

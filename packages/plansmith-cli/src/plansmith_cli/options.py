@@ -78,9 +78,7 @@ RUNNING: Final = (
     + _FORM
     + NO_INPUT
 )
-WATCHING: Final = (
-    STORE_ALONE + DETAIL + _FORM + "--no-input  exit with 5 when the run waits for you"
-)
+WATCHING: Final = DETAIL + _FORM + "--no-input  exit with 5 when the run waits for you\n"
 
 
 def positive(text: str) -> int:

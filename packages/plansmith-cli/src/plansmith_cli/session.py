@@ -6,26 +6,34 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from plansmith import Misconfigured, Plansmith, Run, RunStatus
+from plansmith import Plansmith, Run, RunStatus
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.errors import OtherTeam
-from plansmith.lazy import lazy_modules
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.sentence import Sentence, language_of, with_hint
-from plansmith.plan.steps import ToolStep
+from plansmith.plan.summary import RunSummary
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
+from plansmith.store.urls import sqlite_path
+from plansmith.text import safe
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.keyboard import is_at_terminal
+from plansmith_cli.options import (
+    STORE_ALONE,
+    command_line,
+    detail_of,
+    repeated_flags,
+    settings_of,
+    warn,
+)
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.ui import progress
@@ -33,19 +41,9 @@ from plansmith_cli.ui.output import print_as, print_json, shown_lines, wrong
 from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
 
-if TYPE_CHECKING:
-    from plansmith.plan.plan import Plan
-    from plansmith.review import policy
-    from plansmith.tools import toolset
-else:
-    lazy_modules(
-        globals(),
-        policy="plansmith.review.policy",
-        toolset="plansmith.tools.toolset",
-    )
-
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
-_SHORT: Final = 8
+# Of an id: tells a run from those of other milliseconds.
+SHORT: Final = 13
 _BUDGETS: Final = ("budget", "shared_budget")
 
 
@@ -75,7 +73,7 @@ class Session:
     @property
     def has_person(self) -> bool:
         silent = self.given("no_input") or self.given("jsonl")
-        return not silent and sys.stdin.isatty() and sys.stderr.isatty()
+        return not silent and is_at_terminal()
 
     @property
     def locale(self) -> str:
@@ -132,7 +130,12 @@ class Session:
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
         if name == "last":
-            return await self._last_run()
+            async for each in self.runs_here():
+                return each.run
+            raise wrong(
+                "there is no run in this folder",
+                "plansmith ask starts one, and plansmith runs lists those of other folders",
+            )
         known = await self.smith.store.runs()
         found = [each for each in known if each.startswith(name.lower())]
         if name.lower() in found:
@@ -144,15 +147,16 @@ class Session:
         more = Sentence("give more of the id: {ids}", ids=found[-3:])
         raise wrong("{count} runs begin with '{name}'", hint=more, count=len(found), name=name)
 
-    async def _last_run(self) -> str:
-        before, hint = "", Sentence("plansmith ask starts one")
-        while page := await RunLists(self.journals).newest(before=before, limit=20):
+    async def runs_here(self, statuses: Collection[str] = ()) -> AsyncGenerator[RunSummary]:
+        """Yields the runs of this folder, newest first."""
+        before = ""
+        while page := await RunLists(self.journals).newest(
+            statuses=statuses, before=before, limit=20
+        ):
             for each in page:
-                if each.folder in ("", self.journals.folder):
-                    return each.run
+                if self.journals.is_here(each.folder):
+                    yield each
             before = page[-1].run
-            hint = Sentence("plansmith runs lists those of other folders, too")
-        raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -178,32 +182,6 @@ class Session:
         self.smith = ours
         return [each for each in self.teams.all() if each is not ours]
 
-    async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
-        """Refuses a plan if the tool of a step is missing, or only described."""
-        if plan is None:
-            return
-        callees = await self.smith.runs.intake.callees()
-        for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
-            if not isinstance(step, ToolStep):
-                continue
-            source = callees.tools.get(step.tool)
-            if source is None or isinstance(source, toolset.DescribedTools):
-                raise wrong(
-                    "error.tool_described" if source else "error.tool_missing",
-                    "name the Python file that has it with --tools",
-                    tool=step.tool,
-                    step=step.id,
-                )
-
-
-def shortest(ids: Collection[str]) -> int:
-    """Returns how many characters are needed to tell the ids apart."""
-    shared = [
-        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
-        for one, two in pairwise(sorted(ids))
-    ]
-    return max([_SHORT, *(count + 1 for count in shared)])
-
 
 def say_stopped(session: Session, run: str = "last") -> None:
     """Says that a command was stopped, and what goes on with its run."""
@@ -219,13 +197,17 @@ def in_session(
     work: Work,
     *,
     only_reads: bool = False,
+    needs_store: bool = False,
     make: Callable[..., Plansmith] = make_smith,
 ) -> int | None:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
+    A command that only reads runs needs no tool, agent or model. `needs_store` refuses to make the
+    store that `--store` names. `make` makes the Plansmith, as of a team.
     """
     settings = settings_of(args)
+    if needs_store and args.store:
+        need_store(settings.store_url())
     jsonl = bool(vars(args).get("jsonl"))
     locale, detail = language_of(own_locale()), detail_of(args)
     lines = progress.make_progress(locale, detail=detail, jsonl=jsonl)
@@ -245,9 +227,24 @@ def in_session(
     return asyncio.run(go())
 
 
-def session_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+def need_store(url: str) -> None:
+    """Refuses a store whose file is not there."""
+    if url.startswith("sqlite:") and not (file := sqlite_path(url)).is_file():
+        raise wrong("there is no store {store}", "--store names another one", store=safe(str(file)))
+
+
+def store_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+    """Makes a command that looks at what a store has, or stops it."""
+
+    def main(args: argparse.Namespace) -> int | None:
+        return in_session(args, work, only_reads=only_reads, needs_store=True)
+
+    return command(f"{text}\n{STORE_ALONE}", main, **typed)
+
+
+def session_command(text: str, work: Work, **typed: Any) -> Command:
     """Makes a command of its options, as text, and its work in a session."""
-    return command(text, lambda args: in_session(args, work, only_reads=only_reads), **typed)
+    return command(text, lambda args: in_session(args, work), **typed)
 
 
 def exit_of(run: Run) -> Exit:

@@ -10,8 +10,8 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -36,47 +36,24 @@ _MAX_FILES: Final = 500
 _MOST_NAMES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A folder's settings and the content of every file they use: what the user trusts."""
-
-    folder: Path
-    settings: Table
-    files: Mapping[Path, bytes | None]
-
-    @property
-    def hashes(self) -> dict[str, Json]:
-        """Returns the hash of each file by name; None for a missing file."""
-        return {
-            self.name(path): None if data is None else sha256(data).hexdigest()
-            for path, data in self.files.items()
-        }
-
-    @property
-    def hash(self) -> str:
-        return content_hash({"version": 1, "files": self.hashes})
-
-    def name(self, path: Path) -> str:
-        """Returns a file's path, relative to the folder if it is inside."""
-        inside = path.is_relative_to(self.folder)
-        return path.relative_to(self.folder).as_posix() if inside else path.as_posix()
-
-
-@dataclass(frozen=True, slots=True)
 class Project:
-    """A folder's settings, and the bytes of the file that they were read from."""
+    """A folder's settings and every file that they use: what the user trusts.
 
-    folder: Path
-    data: bytes
-    settings: Table
+    Each file is read once, when it is first needed: what is used is what was compared.
+    """
+
+    def __init__(self, folder: Path, data: bytes, settings: Table) -> None:
+        self.folder, self.settings, self._data = folder, settings, data
 
     @property
     def names(self) -> list[str]:
         return [*_names(self.settings)]
 
-    def content(self) -> Content:
+    @cached_property
+    def files(self) -> Mapping[Path, bytes | None]:
+        """Reads the settings file and the files that it names; None for a missing file."""
         folder = self.folder
-        files: dict[Path, bytes | None] = {folder / PROJECT_FILE: self.data}
+        files: dict[Path, bytes | None] = {folder / PROJECT_FILE: self._data}
 
         def add(path: Path, most: int) -> None:
             if len(files) >= _MAX_FILES:
@@ -96,7 +73,24 @@ class Project:
         for server in _servers(self.settings, folder, files):
             for path in command_files(server, folder) if server.get("command") else ():
                 add(path, MOST_PROGRAM)
-        return Content(folder, self.settings, files)
+        return files
+
+    @cached_property
+    def hashes(self) -> dict[str, Json]:
+        """Returns the hash of each file by name; None for a missing file."""
+        return {
+            self.name(path): None if data is None else sha256(data).hexdigest()
+            for path, data in self.files.items()
+        }
+
+    @property
+    def hash(self) -> str:
+        return content_hash({"version": 1, "files": self.hashes})
+
+    def name(self, path: Path) -> str:
+        """Returns a file's path, relative to the folder if it is inside."""
+        inside = path.is_relative_to(self.folder)
+        return path.relative_to(self.folder).as_posix() if inside else path.as_posix()
 
 
 def ignored_settings(project: Project, *, changed: bool) -> str:
@@ -167,14 +161,14 @@ class TrustBook:
     def all(self) -> Mapping[str, Approval]:
         return self._file.all()
 
-    def trusts(self, content: Content) -> bool:
-        known = self.get(content.folder)
-        return known is not None and known.hash == content.hash
+    def trusts(self, project: Project) -> bool:
+        known = self.get(project.folder)
+        return known is not None and known.hash == project.hash
 
-    def put(self, content: Content) -> None:
+    def put(self, project: Project) -> None:
         by, now = getpass.getuser(), datetime.now(UTC)
-        approval = Approval(hash=content.hash, definition=content.hashes, by=by, at=now)
-        self._file.put(str(content.folder), approval)
+        approval = Approval(hash=project.hash, definition=project.hashes, by=by, at=now)
+        self._file.put(str(project.folder), approval)
 
     def remove(self, folder: Path) -> bool:
         found = {str(folder), str(folder.resolve())} & self._file.all().keys()
@@ -182,11 +176,11 @@ class TrustBook:
             self._file.remove(each)
         return bool(found)
 
-    def copy(self, content: Content, path: Path) -> Path:
+    def copy(self, project: Project, path: Path) -> Path:
         """Copies a trusted file, so that nobody can change it between the check and its use."""
-        data = content.files.get(path)
+        data = project.files.get(path)
         place = (
-            self._data / "trusted" / content.hash / sha256(str(path.parent).encode()).hexdigest()
+            self._data / "trusted" / project.hash / sha256(str(path.parent).encode()).hexdigest()
         )
         copied = place / path.name
         if data is None:
@@ -196,15 +190,15 @@ class TrustBook:
             replace_file(copied, data)
         return copied
 
-    def settings(self, content: Content, tell: Callable[[str], None]) -> Table:
+    def settings(self, project: Project, tell: Callable[[str], None]) -> Table:
         """Returns trusted settings; every file they name is replaced by its trusted copy."""
 
         def place(path: tuple[str, ...], name: str) -> str:
-            named = at(content.folder, name)
+            named = at(project.folder, name)
             if path == ("planner", "prompts"):
-                made = [self.copy(content, each) for each in content.files if each.parent == named]
+                made = [self.copy(project, each) for each in project.files if each.parent == named]
                 return str(made[0].parent if made else named / "none")
-            return str(self.copy(content, named) if named in content.files else named)
+            return str(self.copy(project, named) if named in project.files else named)
 
         def model(value: Any) -> Any:
             if isinstance(value, dict):
@@ -213,16 +207,16 @@ class TrustBook:
             kind, _, name = value.partition(":")
             return f"recorded:{place((), name)}" if kind == "recorded" else value
 
-        found = with_paths(content.settings, place)
+        found = with_paths(project.settings, place)
         if "models" in found:
             found |= {"models": {role: model(value) for role, value in found["models"].items()}}
         if "mcp" in found:
-            found |= {"mcp": {"servers": self._servers(content, tell)}}
+            found |= {"mcp": {"servers": self._servers(project, tell)}}
         return found
 
-    def _servers(self, content: Content, tell: Callable[[str], None]) -> Table:
+    def _servers(self, project: Project, tell: Callable[[str], None]) -> Table:
         """Returns the MCP servers of trusted settings; each starts in the folder."""
-        mcp, folder = content.settings["mcp"], content.folder
+        mcp, folder = project.settings["mcp"], project.folder
         if "approvals" in mcp:
             tell(
                 Sentence(
@@ -233,7 +227,7 @@ class TrustBook:
         servers: Table = dict(mcp.get("servers", {}))
         for name in mcp.get("files", ()):
             path = at(folder, name)
-            read = parse_servers(content.files.get(path) or b"", path)
+            read = parse_servers(project.files.get(path) or b"", path)
             for note in read.notes:
                 tell(note)
             duplicates = sorted(servers.keys() & read.servers.keys())
@@ -243,16 +237,16 @@ class TrustBook:
                 )
                 raise Misconfigured(why, hint=Sentence("rename one of the two"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
-        return {name: _with_copied_files(each, content) for name, each in servers.items()}
+        return {name: _with_copied_files(each, project) for name, each in servers.items()}
 
 
-def _with_copied_files(server: Table, content: Content) -> Table:
+def _with_copied_files(server: Table, project: Project) -> Table:
     """Returns a server that starts in a copy of the files that it can start from."""
     if not server.get("command"):
         return server
-    hashes, found = content.hashes, command_files(server, content.folder)
-    files = {name: hashes[name] for name in map(content.name, found) if hashes.get(name)}
-    return server | {"folder": str(content.folder), "files": files}
+    hashes, found = project.hashes, command_files(server, project.folder)
+    files = {name: hashes[name] for name in map(project.name, found) if hashes.get(name)}
+    return server | {"folder": str(project.folder), "files": files}
 
 
 # Tables whose keys are names that the folder chose.

@@ -19,18 +19,24 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
-from plansmith.runs.lists import RunLists
 from plansmith.text import safe
 from plansmith_cli import options
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.model import offer_model
-from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign, print_foreign
+from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_plan_in, print_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import THREAD, say_request
 from plansmith_cli.config import read_profile
 from plansmith_cli.describe import continued_lines, finish, run_json, say_no_plan
-from plansmith_cli.interactive import Watcher, is_new, run_interactively, show_plan, stoppable
+from plansmith_cli.interactive import (
+    Watcher,
+    is_new,
+    refuse_what_cannot_run,
+    run_interactively,
+    show_plan,
+    stoppable,
+)
 from plansmith_cli.options import DETAIL, PARTS, RUN_OVER, RUNNING, WATCHING, positive, settings_of
 from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
@@ -42,6 +48,7 @@ from plansmith_cli.session import (
     is_unusable,
     say_stopped,
     session_command,
+    store_command,
 )
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import use_language
@@ -154,8 +161,8 @@ async def _run(session: Session) -> int:
     if args.dialect is None and names_run(args.plan):
         hint = session.command("go", args.plan)
         raise ui.wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
-    plan = load_foreign(args.plan, args.dialect) if args.dialect else ui.load_plan(args.plan)
-    await session.refuse_what_cannot_run(plan)
+    plan = load_plan_in(args.plan, args.dialect)
+    await refuse_what_cannot_run(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -179,9 +186,8 @@ def _go(args: argparse.Namespace) -> int | None:
 
 
 async def _waiting_run(session: Session) -> str:
-    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=200):
-        busy = await session.smith.runs.journals.owners.other_owner(each.run)
-        if not busy and session.journals.is_here(each.folder):
+    async for each in session.runs_here(OPEN_STATUSES):
+        if not await session.journals.owners.other_owner(each.run):
             return each.run
     return ""
 
@@ -231,7 +237,7 @@ async def _retry(session: Session) -> int:
     args = session.args
     old = await session.run(args.run)
     plan = ui.load_plan(args.plan) if args.plan else old.plan
-    await session.refuse_what_cannot_run(plan)
+    await refuse_what_cannot_run(session, plan)
     run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
     session.tell(*continued_lines(run))
     return await run_interactively(session, run.id)
@@ -239,7 +245,7 @@ async def _retry(session: Session) -> int:
 
 async def _rerun(session: Session) -> int:
     old = await session.run(session.args.run)
-    await session.refuse_what_cannot_run(old.plan)
+    await refuse_what_cannot_run(session, old.plan)
     run = await session.smith.rerun(old.id, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -313,4 +319,4 @@ RUN = session_command(
 GO = command(_GO + PARTS + RUNNING, _go, team={"choices": ["research", "data"]})
 RETRY = session_command(RUN_OVER + _RETRY + PARTS + RUNNING, _retry, **_STEP)
 RERUN = session_command(RUN_OVER + PARTS + RUNNING, _rerun)
-WATCH = session_command(options.RUN + WATCHING, _watch)
+WATCH = store_command(options.RUN + WATCHING, _watch)

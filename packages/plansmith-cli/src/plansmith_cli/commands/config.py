@@ -19,7 +19,7 @@ from plansmith_cli.config import look_at
 from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
 from plansmith_cli.parser import command
-from plansmith_cli.trust import Content, Project, TrustBook
+from plansmith_cli.trust import Project, TrustBook
 from plansmith_cli.ui import output as ui
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
@@ -124,40 +124,37 @@ def _trust(args: argparse.Namespace) -> int | None:
     project = look_at(folder)
     if project is None or not project.settings:
         raise ui.refused("there is nothing to trust in {folder}", folder=str(folder.resolve()))
-    content = project.content()
-    agreed = _is_agreed(args, project, content, known=book.trusts(content))
+    agreed = _is_agreed(args, project, known=book.trusts(project))
     if agreed:
-        book.put(content)
+        book.put(project)
     if args.json:
         ui.print_json(
             {
                 "folder": str(project.folder),
-                "hash": content.hash,
+                "hash": project.hash,
                 "trusted": agreed,
                 "allows": [{"what": what, "settings": names} for what, names in allows(project)],
-                "files": content.hashes,
+                "files": project.hashes,
             }
         )
     return Exit.OK if agreed else Exit.WAITING
 
 
-def _is_agreed(
-    args: argparse.Namespace, project: Project, content: Content, *, known: bool
-) -> bool:
+def _is_agreed(args: argparse.Namespace, project: Project, *, known: bool) -> bool:
     """Shows the content and asks whether to trust it; only an explicit yes counts."""
     if args.yes is not None:
-        if args.yes != content.hash:
+        if args.yes != project.hash:
             again = command_line("trust", str(project.folder))
             hint = Sentence("review it: {command}", command=again)
             raise StaleDecision(Sentence("this is not the hash of the current content"), hint=hint)
         return True
     if not args.json:
-        ui.print_lines(_trust_lines(project, content))
+        ui.print_lines(_trust_lines(project))
     if known:
         ui.tell(Sentence("You trust exactly this."))
         return True
     if not is_at_terminal():
-        again = command_line("trust", str(project.folder), "--yes", content.hash)
+        again = command_line("trust", str(project.folder), "--yes", project.hash)
         ui.tell(
             Sentence(
                 "Nothing is trusted yet. If this is what you want: {command}", command=safe(again)
@@ -173,13 +170,13 @@ def _is_agreed(
     return agreed
 
 
-def _trust_lines(project: Project, content: Content) -> Iterator[str]:
+def _trust_lines(project: Project) -> Iterator[str]:
     file = safe(str(project.folder / PROJECT_FILE))
     yield ui.own_text("{file} and the files it names.", file=file)
     yield ""
     # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
-    for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
-        yield f"--- {safe(content.name(path))}"
+    for path, data in sorted(project.files.items(), key=lambda each: _is_binary(each[1])):
+        yield f"--- {safe(project.name(path))}"
         if data is None:
             yield f"  {ui.own_text('(there is no such file)')}"
         elif _is_binary(data):
@@ -194,7 +191,7 @@ def _trust_lines(project: Project, content: Content) -> Iterator[str]:
     for meaning, names in allows(project):
         yield f"  {ui.own_text('{message} ({hint})', message=ui.own(meaning), hint=names)}"
     yield ""
-    yield ui.own_text("hash {hash}", hash=content.hash)
+    yield ui.own_text("hash {hash}", hash=project.hash)
 
 
 def _is_binary(data: bytes | None) -> bool:

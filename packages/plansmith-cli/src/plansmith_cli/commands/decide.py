@@ -8,7 +8,7 @@ from typing import Any, Final
 from plansmith.plan.events import PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
@@ -16,15 +16,20 @@ from plansmith.text import safe
 from plansmith_cli import options, questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
-from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
-from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
-from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused
+from plansmith_cli.interactive import (
+    edit_from,
+    edit_in_editor,
+    refuse_what_cannot_run,
+    run_interactively,
+)
+from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, TOOLS
+from plansmith_cli.session import Session, session_command, store_command
+from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused, status_word
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
+def _about_run(act: Action, flags: str = "", more: str = "", **typed: Any) -> Command:
     """Makes a command that does something with a run and prints its status.
 
     It exits with 5 if the action gives no run: then a person is needed.
@@ -41,11 +46,16 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
             return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
-        waits = await questions.waiting_lines(run, session)
-        session.tell(f"{run.id}: {status_text(run)}", *waits)
+        waits, status = await questions.waiting_lines(run, session), status_text(run)
+        if run.status is RunStatus.RUNNING and not await session.journals.owners.other_owner(
+            run.id
+        ):
+            status = status_word("ready")  # nothing runs it now
+        session.tell(f"{run.id}: {status}", *waits)
         return None
 
-    return session_command(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)
+    make = session_command if flags else store_command
+    return make(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)
 
 
 def _what_it_waits_for(run: Run) -> str:
@@ -67,7 +77,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
         return None
     if session.args.go:
         # An approval that cannot be followed by the run would only confuse.
-        await session.refuse_what_cannot_run(run.plan)
+        await refuse_what_cannot_run(session, run.plan)
     run = await session.smith.decide(run.id, approve=session.args.hash, by=session.by)
     steps = active_steps(run.plan, run.templates) if run.plan else ()
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))

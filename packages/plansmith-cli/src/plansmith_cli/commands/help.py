@@ -6,16 +6,16 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from plansmith import plugins
 from plansmith.plan.problem import CODES
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.command_table import COMMANDS, Exit, verbs
-from plansmith_cli.main import load_command, main, overview, parser_of, rows
-from plansmith_cli.parser import command, help_text, is_chinese
+from plansmith_cli.main import load_command, main, overview, parser_of, rows, split
+from plansmith_cli.parser import command, is_chinese
 from plansmith_cli.ui.output import own, own_text, print_lines, wrong
 from plansmith_cli.ui.terminal import wrapped
 
@@ -87,71 +87,48 @@ def _verbs(args: argparse.Namespace) -> int:
 VERBS = command("", _verbs)
 
 
-_TOP: Final = [name for name in COMMANDS if " " not in name]
-SHELLS: Final = ("bash", "zsh", "fish")
-
-
-def _options() -> dict[str, list[str]]:
-    """Returns the long options, the choices and the verbs of each command, longest name first."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(COMMANDS, key=lambda name: -name.count(" ")):
-        below = {each.rpartition(" ")[2] for each in verbs(name)}
-        found[name] = sorted(below.union(_words(parser_of(name, load_command(name)))))
-    return found
-
-
-def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
-        if action.help == argparse.SUPPRESS:
-            continue
-        yield from (each for each in action.option_strings if each.startswith("--"))
-        if not action.option_strings and action.choices is not None:
-            yield from map(str, action.choices)
-
-
-def _bash() -> str:
-    cases = "\n".join(
-        f"    '{name} '*) words='{' '.join(words)}' ;;" for name, words in _options().items()
-    )
-    return f"""\
+SHELLS: Final[Mapping[str, str]] = {
+    "bash": """\
 # plansmith: eval "$(plansmith completion bash)" in ~/.bashrc
-_plansmith() {{
-  local words='{" ".join(_TOP)}'
-  case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
-{cases}
-  esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}")
-}}
+_plansmith() {
+  local typed=("${COMP_WORDS[@]:1:COMP_CWORD-1}") words
+  words=$("${COMP_WORDS[0]}" completion words -- "${typed[@]}" 2> /dev/null)
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}")
+}
 complete -o default -F _plansmith plansmith
-"""
+""",
+    "zsh": """\
+# plansmith: eval "$(plansmith completion zsh)" in ~/.zshrc, after compinit
+autoload -U +X bashcompinit && bashcompinit
+eval "$(plansmith completion bash)"
+""",
+    "fish": """\
+# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish
+complete -c plansmith -a "(plansmith completion words -- (commandline -opc)[2..] 2> /dev/null)"
+""",
+}
 
 
-def _seen(name: str) -> str:
-    return "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
-
-
-def _fish() -> str:
-    lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
-    for name, words in _options().items():
-        about = help_text(COMMANDS[name].summary).replace("'", "\\'")
-        nouns, _, verb = name.rpartition(" ")
-        where = _seen(nouns) or "__fish_use_subcommand"
-        lines.append(f"complete -c plansmith -n '{where}' -a {verb} -d '{about}'")
-        below = {each.rpartition(" ")[2] for each in verbs(name)}
-        for word in [each for each in words if each not in below]:
-            form = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
-            lines.append(f"complete -c plansmith -n '{_seen(name)}' {form}")
-    return "\n".join(lines) + "\n"
+def _next_words(typed: Sequence[str]) -> Iterator[str]:
+    """Yields what can follow the words of a command line: commands, verbs, options, choices."""
+    while typed[:1] and typed[0] in ("-C", "--folder", "--tenant"):
+        typed = typed[2:]
+    name = split(typed)[0] if typed else ""
+    yield from (each.rpartition(" ")[2] for each in verbs(name))
+    actions = parser_of(name, load_command(name))._actions if name else []  # noqa: SLF001 - argparse has no public list
+    for action in actions:
+        if action.help != argparse.SUPPRESS:
+            yield from (each for each in action.option_strings if each.startswith("--"))
+            yield from map(str, () if action.option_strings else action.choices or ())
 
 
 def _completion(args: argparse.Namespace) -> None:
-    text = _fish() if args.shell == "fish" else _bash()
-    if args.shell == "zsh":
-        head = '# plansmith: eval "$(plansmith completion zsh)" in ~/.zshrc, after compinit\n'
-        head += "autoload -U +X bashcompinit && bashcompinit\n"
-        text = head + text.partition("\n")[2]
-    sys.stdout.write(text)
+    words = _next_words(args.typed) if args.shell == "words" else ()
+    sys.stdout.write(SHELLS.get(args.shell, "") + "".join(f"{each}\n" for each in words))
 
 
-_SHELLS: Final = {"shell": {"choices": SHELLS, "metavar": None}}
-COMPLETION = command("SHELL  your shell", _completion, **_SHELLS)
+_TYPED: Final[dict[str, Any]] = {
+    "shell": {"choices": [*SHELLS, "words"], "metavar": "SHELL"},
+    "typed": {"nargs": argparse.REMAINDER, "help": argparse.SUPPRESS},
+}
+COMPLETION = command("SHELL  your shell\nTYPED\n", _completion, **_TYPED)

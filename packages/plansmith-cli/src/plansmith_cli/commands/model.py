@@ -187,7 +187,7 @@ def _get_runtime(*, yes: bool, offline: bool) -> None:
     if offline or is_offline(os.environ):
         return
     question = own_text("Install it now? [y/N] ")
-    if yes or (sys.stdin.isatty() and agrees(question)):
+    if yes or agrees(question):
         install_runtime()
         invalidate_caches()
 
@@ -213,7 +213,7 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     tell(_about_fetching(model, models))
-    if not yes and not (sys.stdin.isatty() and agrees(own_text("Download it? [y/N] "))):
+    if not yes and not agrees(own_text("Download it? [y/N] ")):
         raise refused("nothing was downloaded", "--yes downloads without asking")
 
 

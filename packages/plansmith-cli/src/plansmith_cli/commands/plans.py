@@ -1,4 +1,4 @@
-"""`plansmith check`, `diff` and `convert`: plan files, and the plans of runs."""
+"""`plansmith show`, `check`, `diff` and `convert`: plan files, runs and the plans of runs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,51 @@ from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.review.draw import mermaid
-from plansmith.review.render import diff_lines, problem_lines
+from plansmith.review.draw import mermaid, tree
+from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.options import HIDDEN, STORE
+from plansmith_cli.describe import run_json, run_lines
+from plansmith_cli.options import HIDDEN, STORE, STORE_ALONE
 from plansmith_cli.parser import command
+from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import parse_value, plan_fit
+from plansmith_planner.threads.store import thread_of
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.programs.program:print_program"
 _HERE: Final = Sentence("the tools of this folder")
+
+
+def _show(args: argparse.Namespace) -> None:
+    if names_run(args.plan):
+        in_session(args, _show_run, needs_store=True)
+        return
+    plan = ui.load_plan(args.plan)
+    if args.json:  # with the hash that `--approve-plan` takes; it can be read again
+        ui.print_json({**plan.to_json(), "hash": plan.hash})
+    else:
+        locale = own_locale()
+        lines = tree(plan, locale).splitlines() if args.graph else None
+        ui.print_lines(lines or plan_lines(plan, locale=locale))
+
+
+async def _show_run(session: Session) -> None:
+    args = session.args
+    run = await session.run(args.plan)
+    session.thread = await thread_of(session.smith.store, run)
+    if args.json:
+        ui.print_json(run_json(run, session))
+    elif args.graph and run.plan is not None:
+        sys.stdout.write(tree(run.plan, session.locale))
+    else:
+        ui.print_lines(run_lines(run, session))
+        session.say(*await waiting_lines(run, session))
 
 
 def _check(args: argparse.Namespace) -> int | None:
@@ -48,7 +77,7 @@ def _check(args: argparse.Namespace) -> int | None:
         return Exit.OK
     if args.plan is None:
         raise ui.wrong("no plan file was named", hint="plansmith check PLAN")
-    reading = _read(args)
+    reading = _read(args.plan, args.dialect)
     plan, notes = reading.plan, [*reading.problems]
 
     async def work(session: Session) -> int:
@@ -74,14 +103,6 @@ def _check(args: argparse.Namespace) -> int | None:
         found = [*notes, *(each for each in form if each.code != "PS101")]
         ui.print_lines(problem_lines(found, own_locale()) if not args.json else ())
         raise
-
-
-def _read(args: argparse.Namespace) -> Reading:
-    data = ui.read_file(args.plan)
-    if args.dialect:
-        return read_foreign(data, args.dialect)
-    found = try_read_plan(data)
-    return Reading(found) if isinstance(found, Plan) else Reading(None, tuple(found))
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -118,7 +139,7 @@ def _convert(args: argparse.Namespace) -> int | None:
         run = await session.run(args.plan) if is_run else None
         if run is not None and run.plan is None:
             raise _without_plan(run.id)
-        plan, problems = (run.plan, []) if run is not None and run.plan else _recognised(args)
+        plan, problems = (run.plan, ()) if run is not None and run.plan else _recognised(args)
         if args.to == "python":
             await resolve_name(_PROGRAM)(session, plan, run)
             return None
@@ -129,17 +150,23 @@ def _convert(args: argparse.Namespace) -> int | None:
     return _print_as(args.to, *_recognised(args), None)
 
 
-def _recognised(args: argparse.Namespace) -> tuple[Plan, list[Problem]]:
-    """Reads a plan file in the format that is named, or in the one it seems to have."""
-    data = ui.read_file(args.plan)
-    plan = try_read_plan(data) if args.source is None else None
-    parsed = Reading(plan) if isinstance(plan, Plan) else read_foreign(data, args.source)
+def _recognised(args: argparse.Namespace) -> tuple[Plan, Sequence[Problem]]:
+    parsed = _read(args.plan, args.source, guesses=True)
     if parsed.plan is None:
         raise PlanInvalid(parsed.problems)
-    return parsed.plan, list(parsed.problems)
+    return parsed.plan, parsed.problems
 
 
-def _print_as(form: str, plan: Plan, problems: list[Problem], run: Run | None) -> int:
+def _read(name: str, form: str | None, *, guesses: bool = False) -> Reading:
+    """Reads a plan file in our format or a dialect, or guesses the one it seems to have."""
+    data = ui.read_file(name)
+    found = try_read_plan(data) if form is None else []
+    if isinstance(found, Plan):
+        return Reading(found)
+    return Reading(None, tuple(found)) if found and not guesses else read_foreign(data, form)
+
+
+def _print_as(form: str, plan: Plan, problems: Sequence[Problem], run: Run | None) -> int:
     writers = {"json": to_json, "yaml": to_yaml, "mermaid": mermaid}
     if form in writers:
         _print_problems(problems)
@@ -167,9 +194,9 @@ def read_foreign(data: bytes, name: str | None) -> Reading:
     return dialect(name).read(value)
 
 
-def load_foreign(name: str, form: str) -> Plan:
-    """Reads a plan file in another format; prints what was read differently on stderr."""
-    parsed = read_foreign(ui.read_file(name), form)
+def load_plan_in(name: str, form: str | None) -> Plan:
+    """Reads a plan file, perhaps of a dialect; prints what was read differently on stderr."""
+    parsed = _read(name, form)
     if parsed.plan is None or has_errors(parsed.problems):
         raise PlanInvalid(parsed.problems)
     _print_problems(parsed.problems)
@@ -192,6 +219,11 @@ def _print_problems(problems: Sequence[Problem]) -> None:
 
 DIALECT: Final = "--dialect  the format of the plan, if it is another system's\n"
 DIALECTS: Final = {"choices": dialect_names()}
+_SHOW: Final = """
+PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
+--json  print it as JSON
+| --graph  draw the steps as a tree
+"""
 _CHECK: Final = """
 [PLAN]  a plan as JSON or YAML; - for stdin
 --tools FILE*  tools: Python, or JSON; repeatable
@@ -209,6 +241,7 @@ PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run:
 --to  the format to write: python is a program that runs it by itself (default: json)
 --tools FILE*  with --to python: tools that the program calls, as Python; repeatable
 """
+SHOW = command(_SHOW + STORE_ALONE, _show)
 CHECK = command(_CHECK + DIALECT, _check, dialect=DIALECTS)
 DIFF = command(_DIFF + STORE, _diff, before={"metavar": "A"}, after={"metavar": "B"})
 CONVERT = command(

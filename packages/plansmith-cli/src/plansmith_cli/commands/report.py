@@ -12,8 +12,8 @@ from plansmith.report.markdown import to_markdown
 from plansmith.runs.files import pictures
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.options import JSON, RUN, RUN_OVER, STORE_ALONE, TOOLS
-from plansmith_cli.session import Session, session_command
+from plansmith_cli.options import JSON, RUN, RUN_OVER, TOOLS
+from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_desk.files.run_files import WorkFiles
 
@@ -58,8 +58,8 @@ _REPORT = """
 --evidence  show the result of each step whole, as JSON
 -o --output FILE  write it to a file instead
 """
-COMMAND = session_command(
-    RUN_OVER + _REPORT + STORE_ALONE,
+COMMAND = store_command(
+    RUN_OVER + _REPORT,
     _main,
     format={"choices": ["md", "html", "json"], "default": "md"},
 )

@@ -1,58 +1,37 @@
-"""`plansmith runs` lists runs; `plansmith show` shows one, or a plan file."""
+"""`plansmith runs` lists runs."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
-from plansmith_cli.options import JSON, STORE_ALONE, positive
-from plansmith_cli.parser import command
-from plansmith_cli.session import Session, in_session, session_command, shortest
-from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
-from plansmith_cli.ui.terminal import own_locale
-
-if TYPE_CHECKING:
-    from plansmith.review import draw, render
-    from plansmith_cli import describe, questions
-    from plansmith_planner.threads import store as threads
-else:
-    lazy_modules(
-        globals(),
-        describe="plansmith_cli.describe",
-        draw="plansmith.review.draw",
-        questions="plansmith_cli.questions",
-        render="plansmith.review.render",
-        threads="plansmith_planner.threads.store",
-    )
+from plansmith_cli.options import JSON, positive
+from plansmith_cli.session import SHORT, Session, store_command
+from plansmith_cli.ui.output import json_of, own_text
 
 _MOST: Final = 20
 _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 
 
 async def _main(session: Session) -> None:
-    args, lists = session.args, RunLists(session.journals)
+    args = session.args
     wanted = {
         each for name in args.status or () for each in (OPEN_STATUSES if name == "open" else [name])
     }
-    runs = (await lists.newest(statuses=frozenset(wanted), limit=args.limit))[::-1]
-    ids = [run.run for run in runs]
-    length = shortest({*ids, *await lists.beside(ids)}) if ids else 0
+    runs = (await RunLists(session.journals).newest(statuses=wanted, limit=args.limit))[::-1]
     none = Sentence("no run has this status" if args.status else "there are no runs")
-    lines = (_line(run, length, session.journals.folder) for run in runs)
+    lines = (_line(run, session.journals.folder) for run in runs)
     session.print_list([*map(_row_json, runs)], lines, none)
 
 
-def _line(run: RunSummary, length: int, here: str) -> str:
+def _line(run: RunSummary, here: str) -> str:
     """Returns a run of the list; that it is damaged or interrupted comes before its status."""
     name = "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
     status = padded(own_text(f"status.{name}"), 11)
@@ -60,7 +39,7 @@ def _line(run: RunSummary, length: int, here: str) -> str:
     began = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
     place = "" if run.folder in ("", here) else f"  ({safe(run.folder)})"
     about = clip(safe(run.request or run.damage), 80)
-    return f"{run.run[:length]}  {status}  {share:>5}  {began:<16}  {about}{place}"
+    return f"{run.run[:SHORT]}  {status}  {share:>5}  {began:<16}  {about}{place}"
 
 
 def _row_json(run: RunSummary) -> dict[str, Json]:
@@ -80,46 +59,14 @@ def names_run(name: str) -> bool:
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
-def _show(args: argparse.Namespace) -> None:
-    if names_run(args.plan):
-        in_session(args, _show_run)
-        return
-    plan = load_plan(args.plan)
-    if args.json:  # with the hash that `--approve-plan` takes; it can be read again
-        print_json({**plan.to_json(), "hash": plan.hash})
-    else:
-        locale = own_locale()
-        lines = draw.tree(plan, locale).splitlines() if args.graph else None
-        print_lines(lines or render.plan_lines(plan, locale=locale))
-
-
-async def _show_run(session: Session) -> None:
-    args = session.args
-    run = await session.run(args.plan)
-    session.thread = await threads.thread_of(session.smith.store, run)
-    if args.json:
-        print_json(describe.run_json(run, session))
-    elif args.graph and run.plan is not None:
-        sys.stdout.write(draw.tree(run.plan, session.locale))
-    else:
-        print_lines(describe.run_lines(run, session))
-        session.say(*await questions.waiting_lines(run, session))
-
-
 _LIST: Final = f"""
 --status STATUS*  only these: open (not over), done, failed, reviewing and so on; repeatable
 --limit LIMIT  how many (default: {_MOST})
 """
-_SHOW: Final = """
-PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
---json  print it as JSON
-| --graph  draw the steps as a tree
-"""
-COMMAND = session_command(
-    _LIST + STORE_ALONE + JSON,
+COMMAND = store_command(
+    _LIST + JSON,
     _main,
     only_reads=True,
     status={"choices": ["open", *(status.value for status in RunStatus)]},
     limit={"type": positive, "default": _MOST},
 )
-SHOW = command(_SHOW + STORE_ALONE, _show)

@@ -21,8 +21,8 @@ from plansmith_cli.commands.schedule_view import Offer, fire_json, instant, loca
 from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.describe import finish
 from plansmith_cli.interactive import stoppable
-from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, read_time
-from plansmith_cli.session import Session, exit_of, session_command
+from plansmith_cli.options import JSON, PARTS, TOOLS, read_budget, read_time
+from plansmith_cli.session import Session, exit_of, session_command, store_command
 from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
@@ -33,15 +33,14 @@ _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDG
 
 
 def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
-    given: dict[str, Any] = {"daily_at": args.daily, "cron": args.cron, "once_at": args.at}
+    given = {name: each for flag, name in view.WAYS.items() if (each := vars(args)[flag])}
     if args.every:
         text = args.every
         number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
         if not number.isdecimal() or not int(number):
             raise wrong("{text} is not an interval", "such as 15m, 2h, 1d or 1w", text=repr(text))
         given["every_minutes"] = int(number) * _UNITS[unit]
-    fields = {name: value for name, value in given.items() if value is not None}
-    return make_timing(**fields, timezone=args.tz or zone) if fields else None
+    return make_timing(**{"timezone": zone} | given) if given.keys() - {"timezone"} else None
 
 
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -322,7 +321,6 @@ _KEEP: Final = f"""
 _REASON: Final = "--reason REASON  why it is paused\n"
 _TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
 _LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
-_LOOKS: Final = STORE_ALONE + JSON
 _EITHER: Final[dict[str, Any]] = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
@@ -338,18 +336,18 @@ _GIVEN: Final[dict[str, Any]] = {
 _ADD: Final = _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON
 _CHANGE: Final = _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON
 ADD = session_command(_ADD, _add, **_EITHER, **_GIVEN)
-LIST = session_command(_LOOKS, _list)
-SHOW = session_command(_NAME + _LOOKS, _show)
+LIST = store_command(JSON, _list)
+SHOW = store_command(_NAME + JSON, _show)
 CHANGE = session_command(_CHANGE, _change, **_EITHER)
-PAUSE = session_command(_NAME + _REASON + _LOOKS, _switch, reason={"default": ""})
-RESUME = session_command(_NAME + _LOOKS, _switch)
+PAUSE = store_command(_NAME + _REASON + JSON, _switch, reason={"default": ""})
+RESUME = store_command(_NAME + JSON, _switch)
 RUN_NOW = session_command(_NAME + PARTS + JSON, _run_now)
-BACKFILL = session_command(
-    _NAME + _TIMES + _LOOKS, _backfill, since={"required": True}, until={"required": True}
+BACKFILL = store_command(
+    _NAME + _TIMES + JSON, _backfill, since={"required": True}, until={"required": True}
 )
-REMOVE = session_command(_NAME + _LOOKS, _switch)
-HISTORY = session_command(_NAME + _LIMIT + _LOOKS, _history, limit={"type": int, "default": 20})
-NEXT = session_command(
-    _NEXT + _TIMING + _LOOKS, _next, only_reads=True, count={"type": int, "default": 5}
+REMOVE = store_command(_NAME + JSON, _switch)
+HISTORY = store_command(_NAME + _LIMIT + JSON, _history, limit={"type": int, "default": 20})
+NEXT = store_command(
+    _NEXT + _TIMING + JSON, _next, only_reads=True, count={"type": int, "default": 5}
 )
 KEEP = session_command(_KEEP + PARTS + JSON, _keep, look={"type": float, "default": LOOK_S})

@@ -15,6 +15,7 @@ from plansmith.review.render import plan_lines
 from plansmith.text import clip, padded, safe, text_width
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
+from plansmith_cli.interactive import refuse_what_cannot_run
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
@@ -22,6 +23,16 @@ from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused,
 _JSON_FIELDS: Final = {
     *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),
     *("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures", "by", "folder"),
+}
+
+
+# The flags of a time, and the fields that they set.
+WAYS: Final = {
+    "every": "every_minutes",
+    "daily": "daily_at",
+    "cron": "cron",
+    "at": "once_at",
+    "tz": "timezone",
 }
 
 
@@ -152,12 +163,12 @@ class Offer(NamedTuple):
             raise wrong("no times are given", "--cron, --daily, --every or --at")
         return [(timing, self.plan)]
 
-    async def refuse_unusable(self, session: Session) -> None:
+    async def show(self, session: Session) -> None:
+        """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
         for timing, plan in self.parts:
             check_timing(timing)
             await session.smith.schedules.require_unattended(plan)
-
-    async def lines(self, session: Session) -> list[str]:
+        await refuse_what_cannot_run(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
         for timing, plan in self.parts:
@@ -169,7 +180,7 @@ class Offer(NamedTuple):
             lines += [f"  {local(at, timing.timezone)}" for at in fires]
         asked = await session.smith.runs.intake.review(self.plan)
         lines += [f"  ! {safe(own(why))}" for each in asked for why in each.reasons]
-        return [*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}"]
+        session.say(*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}")
 
     def say_unapproved(self, session: Session) -> None:
         approval = ("--approve-plan", self.plan.hash)
@@ -183,28 +194,20 @@ class Offer(NamedTuple):
 
 
 def _flags(timing: Timing) -> list[str]:
-    ways = {
-        "--every": f"{timing.every_minutes}m" if timing.every_minutes else None,
-        "--daily": timing.daily_at,
-        "--cron": timing.cron,
-        "--at": timing.once_at,
-    }
-    given = [word for flag, value in ways.items() if value for word in (flag, value)]
-    return [*given, "--tz", timing.timezone]
+    ways = {f"--{flag}": getattr(timing, name) for flag, name in WAYS.items()}
+    return [word for flag, value in ways.items() if value for word in (flag, str(value))]
 
 
 async def is_confirmed(session: Session, offer: Offer) -> bool:
     """Shows what would run when, and asks for approval; without it, says how to give it."""
-    await offer.refuse_unusable(session)
-    await session.refuse_what_cannot_run(offer.plan)
-    session.say(*await offer.lines(session))
+    await offer.show(session)
     given = session.given("approve_plan")
     if given == offer.plan.hash:
         return True
     if given:
         session.say(Sentence("--approve-plan names another plan: this one is not approved"))
     prompt = own_text("Run this plan unattended at these times? y = yes, Enter = not now: ")
-    if session.has_person and agrees(prompt):
+    if agrees(prompt, asks=session.has_person):
         return True
     offer.say_unapproved(session)
     if session.given("json"):
@@ -243,7 +246,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
     once = Sentence("to do it once: {command}", command=session.command("go", run.id))
     try:
-        await offer.refuse_unusable(session)
+        await offer.show(session)
     except (Misconfigured, Refused) as error:
         raise refused(
             "this cannot be a schedule: {error}", hint=once, error=error.message
@@ -251,11 +254,9 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if not session.has_person:
         if session.given("json"):
             print_json(run_json(run, session))
-        session.say(*await offer.lines(session))
         offer.say_unapproved(session)
         session.say(safe(own(once)))
         return Exit.WAITING
-    session.say(*await offer.lines(session))
     prompt = own_text("Keep it as a schedule? y = yes, o = only once, now, Enter = not now: ")
     choice = read_choice(ask_line(prompt) or "")
     if choice.text.lower() in ("o", "once", "一次"):

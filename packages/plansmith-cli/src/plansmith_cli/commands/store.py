@@ -31,7 +31,7 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE, read_time, settings_of, warn
 from plansmith_cli.parser import command
-from plansmith_cli.session import Session, in_session, session_command
+from plansmith_cli.session import Session, in_session, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
@@ -139,7 +139,7 @@ def _prune(args: argparse.Namespace) -> None:
         amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
             question = ui.own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
-            if not session.has_person or not agrees(question):
+            if not agrees(question, asks=session.has_person):
                 raise ui.refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
@@ -149,7 +149,7 @@ def _prune(args: argparse.Namespace) -> None:
         kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
         ui.print_as(args, {"removed": not args.dry_run, **fields}, [joined([message, kept])])
 
-    in_session(args, work, only_reads=True)
+    in_session(args, work, only_reads=True, needs_store=True)
 
 
 def _backup(args: argparse.Namespace) -> None:
@@ -244,7 +244,7 @@ def _audit(args: argparse.Namespace) -> int | None:
         async for line in audit_lines(session.smith.store, query, args.format):
             sys.stdout.write(line)
 
-    return in_session(args, export, only_reads=True)
+    return in_session(args, export, only_reads=True, needs_store=True)
 
 
 async def _workers(session: Session) -> None:
@@ -324,7 +324,7 @@ _VERIFY: Final = "[RUN]  default: last\n--all  verify all runs\n"
 _SAMPLE: Final = "--sample N  verify only the newest N runs (default: all)\n"
 _BACKUP: Final = "FILE  the file to write\n--force  replace a file that is there\n"
 _RESTORE: Final = "FILE  a file of plansmith store backup\n--yes  restore without asking\n"
-VERIFY = session_command(_VERIFY + _LOOKS, _verify, only_reads=True, run={"default": "last"})
+VERIFY = store_command(_VERIFY + JSON, _verify, only_reads=True, run={"default": "last"})
 DOCTOR = command(_SAMPLE + _LOOKS, _doctor, sample=int)
 PRUNE = command(_PRUNE + _LOOKS, _prune, older_than={"required": True})
 BACKUP = command(_BACKUP + _LOOKS, _backup, file=Path)
@@ -336,4 +336,4 @@ AUDIT = command(
     user={"default": ""},
     format={"choices": ["jsonl", "csv"], "default": "jsonl", "help": None},
 )
-WORKERS = session_command(_LOOKS, _workers, only_reads=True)
+WORKERS = store_command(JSON, _workers, only_reads=True)

@@ -15,9 +15,9 @@ from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
 from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.interactive import run_interactively
-from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
-from plansmith_cli.session import Session, session_command
+from plansmith_cli.interactive import refuse_what_cannot_run, run_interactively
+from plansmith_cli.options import JSON, PARTS, RUNNING, TOOLS
+from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import (
     json_of,
     json_text,
@@ -98,7 +98,7 @@ async def _save(session: Session) -> None:
 async def _use(session: Session) -> int:
     book = session.smith.templates
     inputs = await inputs_of(session, session.args.name)
-    await session.refuse_what_cannot_run(await book.plan(session.args.name, inputs))
+    await refuse_what_cannot_run(session, await book.plan(session.args.name, inputs))
     run = await book.use(session.args.name, inputs, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -169,14 +169,13 @@ _IMPORT: Final = """
 FILE  a template as JSON or YAML; - for stdin
 --name NAME  keep it under another name
 """
-_LOOKS: Final = STORE_ALONE + JSON
 _TYPED: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
 _NAMED: Final[dict[str, Any]] = {"name": {"default": ""}}
-LIST = session_command(_LOOKS, _list)
-SHOW = session_command(_NAME + _LOOKS, _show)
+LIST = store_command(JSON, _list)
+SHOW = store_command(_NAME + JSON, _show)
 SAVE = session_command(_SAVE + TOOLS + JSON, _save, **_NAMED, **_TYPED)
 USE = session_command(_NAME + _SET + PARTS + RUNNING, _use, **_TYPED)
 SUGGEST = session_command(_REQUEST + TOOLS + JSON, _suggest)
-EXPORT = session_command(_NAME + _EXPORT + _LOOKS, _export)
+EXPORT = store_command(_NAME + _EXPORT + JSON, _export)
 IMPORT = session_command(_IMPORT + TOOLS + JSON, _import, **_NAMED)
-REMOVE = session_command(_NAME + _LOOKS, _remove)
+REMOVE = store_command(_NAME + JSON, _remove)

@@ -13,14 +13,13 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState
-from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.keyboard import agrees
-from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
+from plansmith_cli.options import JSON, TOOLS, positive
 from plansmith_cli.questions import question_lines, waiting_lines
-from plansmith_cli.session import Session, say_stopped, session_command, shortest
+from plansmith_cli.session import SHORT, Session, say_stopped, session_command, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadStore
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
 
 
-_PAGE: Final = 200
-_SHORT: Final = 13  # of an id, to tell a run from those of other milliseconds
 _MOST: Final = 20
 _KINDS: Final = {
     "answer": Sentence("answer"),
@@ -85,9 +82,7 @@ async def _last(session: Session) -> str:
     with suppress(Refused):
         thread = await session.smith.threads.last()
     updated = thread.state.updated_at if thread is not None else None
-    for each in await RunLists(session.journals).newest(limit=_PAGE):
-        if not session.journals.is_here(each.folder):
-            continue
+    async for each in session.runs_here():
         run, _ = await session.journals.listed(each.run)
         if run.created_at is None or run.origin.kind == "schedule":
             continue
@@ -176,7 +171,7 @@ def waiting_in(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.status.over:
             continue
-        name = {"run": run.id[:_SHORT], "request": clip(safe(run.request), 60)}
+        name = {"run": run.id[:SHORT], "request": clip(safe(run.request), 60)}
         asked = [each for each in run.questions.values() if is_asked_by_plan(each)]
         for each in asked:
             yield from question_lines(each, run)
@@ -192,7 +187,7 @@ def message_lines(messages: Sequence[ThreadMessage], runs: Sequence[Run]) -> Ite
     """Yields messages and what came of them."""
     known = {run.id: run for run in runs}
     for each in messages:
-        who, name = clip(safe(each.by.label), 30), each.run[:_SHORT]
+        who, name = clip(safe(each.by.label), 30), each.run[:SHORT]
         parts = [ui.own_text("taken back")] if each.undone else []
         parts += [ui.own(_KINDS[each.kind or "unread"])]
         if each.run in known:
@@ -275,10 +270,12 @@ async def _withdraw(session: Session, thread: Thread) -> None:
 async def _list(session: Session) -> None:
     known = [each async for each in ThreadStore(session.smith.store).all_threads()]
     found = known[: session.args.limit or _MOST][::-1]
-    length, here = shortest({each.thread for each in known}), session.journals.folder
-    width = max((len(safe(each.thread[:length])) for each in found), default=0)
+    here, width = (
+        session.journals.folder,
+        max((len(safe(each.thread)) for each in found), default=0),
+    )
     lines = (
-        f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
+        f"{safe(each.thread):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
         f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
         f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
         for each in found
@@ -358,7 +355,7 @@ async def _delete(session: Session) -> None:
         messages=len(state.messages),
         runs=len(state.runs),
     )
-    if not session.given("yes") and not (session.has_person and agrees(prompt)):
+    if not session.given("yes") and not agrees(prompt, asks=session.has_person):
         raise ui.refused("nothing was deleted", "--yes deletes without asking")
     runs = await session.smith.threads.delete(state.id, by=session.by)
     message = Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
@@ -367,17 +364,13 @@ async def _delete(session: Session) -> None:
 
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
-_LOOKS: Final = _FLAGS + STORE_ALONE + JSON
 _NAMED: Final[dict[str, Any]] = {"thread": {"metavar": "ID"}}
-LIST = session_command(_LOOKS, _list, only_reads=True, limit=positive)
-SHOW = session_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
+LIST = store_command(_FLAGS + JSON, _list, only_reads=True, limit=positive)
+SHOW = store_command(JSON + _ID, _show, only_reads=True, **_NAMED)
 UNDO = session_command(
-    _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
+    TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
     _undo,
-    limit=positive,
     number=positive,
     **_NAMED,
 )
-DELETE = session_command(
-    _LOOKS + _ID + "--yes  delete without asking\n", _delete, limit=positive, **_NAMED
-)
+DELETE = store_command(JSON + _ID + "--yes  delete without asking\n", _delete, **_NAMED)

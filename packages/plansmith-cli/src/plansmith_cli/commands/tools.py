@@ -13,8 +13,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.interactive import run_interactively
-from plansmith_cli.keyboard import agrees, is_at_terminal
+from plansmith_cli.interactive import refuse_what_cannot_run, run_interactively
+from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, session_command
@@ -66,7 +66,7 @@ async def _call(session: Session) -> int:
     name = session.args.tool
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
-    await session.refuse_what_cannot_run(plan)
+    await refuse_what_cannot_run(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -86,7 +86,7 @@ async def _approve(session: Session) -> int:
         session.say("", each.text, Sentence("hash {hash}", hash=each.hash))
         prompt = ui.own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
         asks = args.hash is None and session.has_person
-        if args.hash == each.hash or (asks and agrees(prompt)):
+        if args.hash == each.hash or agrees(prompt, asks=asks):
             servers.approve(each.name, each.hash, by=session.by)
             session.say(Sentence("{name}: approved", name=safe(each.name)))
         else:
@@ -188,8 +188,6 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     if args.hash or standing.status == "approved":
         return bool(args.hash)
     ui.tell(*_card_lines(standing))
-    if not is_at_terminal():
-        return False
     return agrees(ui.own_text("Approve this card? y = yes, Enter = not now: "))
 
 

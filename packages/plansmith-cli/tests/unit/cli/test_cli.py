@@ -148,28 +148,23 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def file(folder: Path, value: Any) -> str:
-    (folder / "plan.json").write_text(json.dumps(value), encoding="utf-8")
-    return "plan.json"
-
-
-def test_a_plan_in_a_dialect_is_checked_by_the_check_command(cli: Cli) -> None:
-    name = file(cli.folder, [CALL])
+def test_a_plan_in_a_dialect_is_checked_by_the_check_command(put: Put, cli: Cli) -> None:
+    name = put("plan.json", [CALL])
     found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
     assert (found["ok"], bool(found["hash"])) == (True, True)
-    wrong = file(cli.folder, [CALL | {"name": "lok"}, 5])
+    wrong = put("plan.json", [CALL | {"name": "lok"}, 5])
     cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
 
 
-def test_a_plan_in_a_dialect_is_run_by_the_run_command(cli: Cli) -> None:
-    name = file(cli.folder, [CALL])
+def test_a_plan_in_a_dialect_is_run_by_the_run_command(put: Put, cli: Cli) -> None:
+    name = put("plan.json", [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
     out = cli("run", name, *words, code=0).out
     assert json.loads(out)["status"] == "done"
 
 
-def test_a_plan_that_refuses_is_not_run_by_the_run_command(cli: Cli) -> None:
-    cli("run", file(cli.folder, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
+def test_a_plan_that_refuses_is_not_run_by_the_run_command(put: Put, cli: Cli) -> None:
+    cli("run", put("plan.json", REFUSED), "--dialect", "valuecell", code=3, err="pattern")
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
@@ -248,8 +243,9 @@ def test_the_shell_completes_commands_and_their_options(cli: Cli, shell: str) ->
     script = cli("completion", shell)[1]
     program = f"""
 complete() {{ :; }}; autoload() {{ :; }}; bashcompinit() {{ :; }}
+plansmith() {{ {sys.executable} -m plansmith_cli "$@"; }}
 {script}
-COMP_WORDS=(plansmith appr); COMP_CWORD=1; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith -C x appr); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith approve --js); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith store do); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
@@ -371,6 +367,12 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
 
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
     assert cli("show -- --json")[:2] == (2, "")
+
+
+@pytest.mark.parametrize("words", ["runs", "show last", "threads", "schedule", "store verify"])
+def test_a_store_whose_name_is_mistyped_is_not_made(cli: Cli, words: str) -> None:
+    cli(words, "--store", "sqlite:///run.db", code=2, err="there is no store run.db")
+    assert not Path("run.db").exists()
 
 
 def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(cli: Cli) -> None:

@@ -144,8 +144,9 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli) -> None:
 def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli) -> None:
     cli("run", cli.write(ASK, ASK | {"id": "r"}), *PY)
     cli("answer last red", code=5, err=("in its step q (q)", "in its step r (r)"))
-    assert cli("answer last r red")[0] == 0
-    assert cli("answer last blue --go")[0] == 0
+    cli("answer last r red", code=0, err=": waiting for you")
+    cli("answer last blue", code=0, err=(": ready", "To go on:"))
+    assert cli("go last")[0] == 0
 
 
 def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli) -> None:
