@@ -199,13 +199,6 @@ async def test_a_summary_of_an_earlier_event_never_replaces_a_later_one(
     assert await store.headlines(limit=1) == [after]
 
 
-async def test_the_ids_beside_runs_are_their_neighbours(store: AnyStore) -> None:
-    for name in ("a1", "a2", "b1", "c"):
-        await store.append(journal(name, 1))
-    assert {"a1", "b1"} <= set(await store.beside(["a2"])) <= {"a1", "a2", "b1"}
-    assert set(await store.beside(["a1", "c"])) - {"a1", "c"} == {"a2", "b1"}
-
-
 # Queries: by index, and without journals
 
 
@@ -233,7 +226,6 @@ async def ask_everything(reads: SummaryReads) -> None:
     await reads.status_counts()
     await reads.day_totals()
     await reads.planned()
-    await reads.beside(["r17000"])
 
 
 class Reads(SummaryReads):

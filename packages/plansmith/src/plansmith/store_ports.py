@@ -158,14 +158,6 @@ class SummaryStore(Protocol):
         """
         ...
 
-    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids that come right before and after each of these when sorted.
-
-        Args:
-            runs: Ids of runs.
-        """
-        ...
-
 
 class Sound(NamedTuple):
     """The trustworthy part of a journal: its events up to the first damage, and the damage.

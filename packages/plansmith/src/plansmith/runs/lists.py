@@ -166,10 +166,6 @@ class RunLists:
         for start in range(0, len(some), _AT_ONCE):
             await self._keep(await self._summed(some[start : start + _AT_ONCE]))
 
-    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids right before and after each of these."""
-        return await self._lists.beside(runs)
-
     @property
     def _lists(self) -> SummaryStore:
         if not isinstance(self._store, SummaryStore):

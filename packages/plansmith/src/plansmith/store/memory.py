@@ -182,12 +182,6 @@ class MemoryStore:
                 if not each.damage:
                     self._statuses[each.run] = each.status.value
 
-    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids that come right before and after each of these when sorted."""
-        ordered = sorted(self._events)
-        places = [ordered.index(run) for run in runs]
-        return [*{each for at in places for each in ordered[max(at - 1, 0) : at + 2]}]
-
     async def put(self, value: Json) -> str:
         """Stores a value once and returns its content hash."""
         digest, self._values[digest] = data.content_of(value)

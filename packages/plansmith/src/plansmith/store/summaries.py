@@ -54,10 +54,6 @@ _PLACE: Final = """
 COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
 TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
-_BESIDE: Final = """
-    SELECT (SELECT max(name) FROM runs WHERE name < :run),
-        (SELECT min(name) FROM runs WHERE name > :run)
-"""
 _NEWEST: Final = 2**31 - 1
 _NO_STATUS: Final = ""  # the status of a run that nobody has told
 _STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
@@ -225,10 +221,3 @@ class SummaryReads(ABC):
             changes.append(Change([is_last], [(_KEEP, [row]), *set_status]))
         if changes:
             await self._transact(changes)
-
-    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        found: set[str] = set()
-        for run in runs:
-            [row] = await self._query(_BESIDE, {"run": run})
-            found.update(str(each) for each in row if each is not None)
-        return sorted(found)
