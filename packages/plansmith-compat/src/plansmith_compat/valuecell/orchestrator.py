@@ -11,7 +11,6 @@ from uuid import uuid4
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
 from plansmith.errors import PlansmithError
-from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning import Decision
 from plansmith.plan.schedules import Schedule
@@ -141,14 +140,13 @@ class SuperAgentService:
         return cast("AsyncIterator[OutcomeOrText]", Outcomes(outcomes))
 
 
-StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
-_KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
-    (e.StepStarted, "task_started"),
-    (e.StepProgressed, "task_running"),
-    (e.StepDone, "task_completed"),
-    (e.StepFailed, "task_failed"),
-    (e.StepCancelled, "task_cancelled"),
-)
+_TOLD: Final = {
+    "step_started": "task_started",
+    "step_progressed": "task_running",
+    "step_done": "task_completed",
+    "step_failed": "task_failed",
+    "step_cancelled": "task_cancelled",
+}
 _ASKS: Final = "plan_require_user_input"
 _NOT_YOURS: Final = "The question of this conversation is for another user."
 
@@ -334,11 +332,10 @@ class AgentOrchestrator:
         after = (await self._smith.store.events(run_id))[-1].number
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in events_during(running, self._smith.store, run_id, after):
-            body = event.body
-            for kind, name in _KINDS:
-                if isinstance(body, kind):
-                    text = str(getattr(body, "error", "") or getattr(body, "text", ""))
-                    talk.send(name, task_id=f"{run_id}/{body.step}", content=text)
+            body: Any = event.body
+            if body.type in _TOLD:
+                text = str(getattr(body, "error", "") or getattr(body, "text", ""))
+                talk.send(_TOLD[body.type], task_id=f"{run_id}/{body.step}", content=text)
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)
