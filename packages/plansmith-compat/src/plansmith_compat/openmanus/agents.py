@@ -18,6 +18,7 @@ from plansmith.ports import Message as PromptMessage
 from plansmith_compat.calling import read_stream
 from plansmith_compat.openmanus import schema as s
 from plansmith_compat.openmanus.schema import AgentState, Memory, Message, Role, ToolCall
+from plansmith_compat.reading import loads
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model as make_model
 from plansmith_planner.make import model_of
@@ -305,18 +306,11 @@ class PlanningModel:
         texts = [each if isinstance(each, str) else json.dumps(each) for each in given]
         if texts:
             # As in OpenManus, a call with broken arguments is passed over.
-            yield ArgumentsDelta(_PLANNING, next(filter(_is_json, texts), texts[0]))
+            read = [each for each in texts if loads(each) is not None]
+            yield ArgumentsDelta(_PLANNING, [*read, *texts][0])
         else:
             yield TextDelta(str(getattr(answer, "content", "") or ""))
         yield ModelDone(Usage())
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 _NUMBERED: Final = re.compile(r"agent_\d+|default")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -18,7 +17,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import TEXT, choice, drop_entry, listed, unwrap_literal
+from plansmith_compat.reading import TEXT, choice, drop_entry, listed, loads, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -114,12 +113,10 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
 
 
 def _arguments(value: Json) -> dict[str, Json] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value or "{}")
-        except ValueError:
-            return None
-    return {} if value is None else value if isinstance(value, dict) else None
+    if value in (None, "", "null"):
+        return {}
+    given = loads(value) if isinstance(value, str) else value
+    return given if isinstance(given, dict) else None
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
-from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableText
+from plansmith.errors import ModelFailed, PlansmithError, Refused
 from plansmith.formats.dialect import dialect
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
@@ -21,6 +21,7 @@ from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
 from plansmith_compat import turns
 from plansmith_compat.calling import await_value
+from plansmith_compat.reading import json_in
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.dialect import write
@@ -29,7 +30,6 @@ from plansmith_connect.a2a.cards import NAMESPACE
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import decides, text_of
-from plansmith_planner.parse.read import read_json
 from plansmith_planner.triage import agent_plan
 
 
@@ -256,10 +256,7 @@ class ExecutionPlanner:
         records = [each.record for each in bodies if isinstance(each, PlanningFailed)]
         exchanges: Any = await store.get(records[-1]) if records and records[-1] else []
         for exchange in reversed(exchanges):
-            try:
-                value = read_json(str(exchange["text"]))
-            except UnreadableText:
-                continue
+            value = json_in(str(exchange["text"]))
             if isinstance(value, dict) and decides("adequate", value.get("adequate")):
                 return text_of(value.get("guidance_message"))
         return ""
