@@ -1,4 +1,4 @@
-"""What the five share: calls to programs that may be async or not, context, events of a run."""
+"""What the five share: calls to programs that may be async or not, reviews, events of a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, PlanStore, TextDelta
 from plansmith_planner.models.wrappers import closing
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+    from plansmith.plan.run import Run
 
 _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
@@ -35,6 +40,20 @@ async def verdict_of(answer: Any) -> bool | None:
         return verdict
     hint = "return True to approve the plan, False to reject it"
     raise Misconfigured(f"the review function returned {type(verdict).__name__}", hint=hint)
+
+
+async def run_reviewed(smith: Plansmith, run: Run, review: Callable[[Run], Any], *, by: str) -> Run:
+    """Runs until the run is over or waits; `review` decides on each plan, or leaves it open."""
+    while True:
+        if isinstance(move := next_move(run), AwaitReview):
+            approved = await verdict_of(review(run))
+            if approved is None:
+                return await smith.get(run.id)
+            approve = move.hash if approved else None
+            run = await smith.decide(run.id, approve=approve, reject=not approved, by=by)
+        run = await smith.runs.run(run.id)
+        if not isinstance(next_move(run), AwaitReview):
+            return run
 
 
 async def in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
