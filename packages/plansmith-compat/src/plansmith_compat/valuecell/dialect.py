@@ -21,7 +21,6 @@ from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, snake
 
 TITLE: Final = "ValueCell"
-_TIMES: Final = frozenset({"schedule", "schedules"})
 GUIDANCE: Final = "guidance"
 STATUSES: Final[Mapping[StepStatus, str]] = dict.fromkeys(StepStatus, "pending") | {
     StepStatus.RUNNING: "running",
@@ -124,8 +123,7 @@ def read(value: Json) -> Reading:
     }
     if head.get("plan_id"):
         document["id"] = habits.text_of(head["plan_id"])
-    document |= _when(steps, schedules)
-    return _read_as(document, notes)
+    return notes.reading(document | _when(steps, schedules))
 
 
 def _input_questions(
@@ -151,15 +149,6 @@ def _input_questions(
         before = cast("list[Json]", step.get("after", []))
         step["after"] = [*(each["id"] for each in questions), *before]
     return questions
-
-
-def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
-    """Reads a document as a plan; an unreadable schedule is dropped alone."""
-    made = native.read(document)
-    flaws = () if isinstance(made, Plan) else tuple(made)
-    if flaws and document.keys() & _TIMES:
-        made = native.read({name: each for name, each in document.items() if name not in _TIMES})
-    return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
 def _head(value: Json, notes: Notes) -> dict[str, Json]:

@@ -194,8 +194,7 @@ class AgentOrchestrator:
         if isinstance(agent, SuperAgent) and agent.conversations is None:
             agent.conversations = self._conversations
         self._talks: dict[str, Talk] = {}
-        self._working: dict[asyncio.Task[None], Talk] = {}
-        self._moved = asyncio.Event()
+        self._working: set[asyncio.Task[None]] = set()
 
     async def process_user_input(
         self, user_input: UserInput, thread_id: str = ""
@@ -211,8 +210,8 @@ class AgentOrchestrator:
             talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
             self._talks[meta.conversation_id] = talk
             working = asyncio.create_task(self._work(user_input, talk))
-            self._working[working] = talk
-            working.add_done_callback(self._working.pop)
+            self._working.add(working)
+            working.add_done_callback(self._working.discard)
         elif talk.user != meta.user_id:
             yield talk.response("system_failed", content=_NOT_YOURS)
             yield talk.response("done")
@@ -231,16 +230,6 @@ class AgentOrchestrator:
                 return
             if response.event == "done":
                 return
-
-    async def settled(self) -> None:
-        """Waits until all requests have ended or wait for a person."""
-        asks = self.plan_service.has_pending_request
-        while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
-            self._moved.clear()
-            moved = asyncio.create_task(self._moved.wait())
-            pending: set[asyncio.Task[Any]] = {moved, *busy}
-            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            moved.cancel()
 
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
         try:
@@ -270,7 +259,6 @@ class AgentOrchestrator:
     def _asker(self, talk: Talk) -> Ask:
         async def ask(request: models.UserInputRequest) -> None:
             talk.send(_ASKS, content=request.prompt)
-            self._moved.set()
 
         return ask
 
@@ -344,10 +332,6 @@ class AgentOrchestrator:
         if not waits and isinstance(move, AwaitReview):
             waits = f"approve the plan {move.hash}"
         talk.send(_ASKS, task_id=run.id, content=waits or run.status.value)
-
-    async def set_up(self, plan: models.ExecutionPlan | str, *, approve: str) -> Schedule:
-        """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
-        return (await self.set_up_each(plan, approve=approve))[0]
 
     async def set_up_each(
         self, plan: models.ExecutionPlan | str, *, approve: str
