@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 from plansmith.errors import UnreadableText
@@ -55,6 +56,17 @@ def drop_entry(value: Json, place: int, notes: Notes, hint: str, path: Path = ()
     text = repr(str(value)[:80])
     message = Sentence("entry {place} is not a step: {text}", place=place, text=text)
     notes.drop(message, hint=hint, path=path)
+
+
+def without_run(
+    value: Mapping[str, Json], of_run: Collection[str], notes: Notes, step: str | None = None
+) -> dict[str, Json]:
+    """Returns an object without what a run or a page adds to it; notes once what was in that."""
+    added = [name for name in value if snake(name) in of_run]
+    if said := [name for name in added if value[name]]:
+        note = Sentence("left out, since a plan is the same without it: {fields}", fields=[*said])
+        notes.say(note, step=step)
+    return {name: each for name, each in value.items() if name not in added}
 
 
 def unwrap_literal(value: Json) -> Json:

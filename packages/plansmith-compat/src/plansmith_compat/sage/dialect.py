@@ -17,7 +17,15 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import TEXT, choice, drop_entry, listed, loads, unwrap_literal
+from plansmith_compat.reading import (
+    TEXT,
+    choice,
+    drop_entry,
+    listed,
+    loads,
+    unwrap_literal,
+    without_run,
+)
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -58,13 +66,9 @@ def read(value: Json) -> Reading:
     steps, notes = _steps(value), Notes()
     if steps is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    for name, each in value.items() if isinstance(value, dict) else ():
-        if name in _OF_THE_RUN:
-            message = Sentence(
-                "'{name}' belongs to a run and not to a plan: it is left out", name=name
-            )
-            notes.say(message, path=(name,))
-        elif name not in _WRAPPERS or each is not _steps(value):
+    head = without_run(value, _OF_THE_RUN, notes) if isinstance(value, dict) else {}
+    for name, each in head.items():
+        if name not in _WRAPPERS or each is not _steps(value):
             notes.leave_out(name, each)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):

@@ -16,7 +16,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
-from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of
+from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of, without_run
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, snake
 
@@ -157,19 +157,7 @@ def _head(value: Json, notes: Notes) -> dict[str, Json]:
     if _is_task(value):
         return {"tasks": [value]}
     known = (*_PLAN, "plan_id", "orig_query")
-    return notes.fields(_without_run(value, notes), known, aliases=_ALIASES)
-
-
-def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
-    """Returns the object without the fields of a run; notes once what was removed."""
-    of_run = [name for name in value if snake(name) in _OF_THE_RUN]
-    names = ", ".join(name for name in of_run if value[name])
-    if names:
-        message = Sentence(
-            "left out, since it belongs to a run and not to a plan: {fields}", fields=names
-        )
-        notes.say(message)
-    return {name: each for name, each in value.items() if name not in of_run}
+    return notes.fields(without_run(value, _OF_THE_RUN, notes), known, aliases=_ALIASES)
 
 
 def _tasks(
@@ -184,7 +172,7 @@ def _tasks(
             notes.drop(message, hint=Sentence("write each task as an object"))
             continue
         known = (*_TASK, "task_id")
-        fields = notes.fields(_without_run(task, notes), known, aliases=_ALIASES)
+        fields = notes.fields(without_run(task, _OF_THE_RUN, notes), known, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent = habits.text_of(fields.get("agent_name"))
         name = ids.make(fields.get("task_id"), place)
