@@ -79,7 +79,6 @@ ODD = st.recursive(
 )
 
 
-# A text within a field may be nested without end, too.
 @example({"title": "T", "adequate": True, "steps": "[" * 10_000, "tasks": "[" * 10_000})
 @example([{"type": "tool", "name": "look", "arguments": "[" * 10_000}])
 @given(ODD)

@@ -262,10 +262,8 @@ def test_the_background_node_searches_with_tools_that_only_read() -> None:
     assert search.calls[0].arguments == {"query": "the AI market"}
     assert writes.calls == []
     off = config_of(None, tools=[search], enable_web_search=False)
-    assert (
-        deerflow.background_investigation_node(asked(), off)["background_investigation_results"]
-        == "[]"
-    )
+    nothing = {"background_investigation_results": "[]"}
+    assert deerflow.background_investigation_node(asked(), off) == nothing
     assert len(search.calls) == 1
 
 
@@ -328,6 +326,8 @@ def test_a_plan_is_completed_with_types_and_fields() -> None:
     assert (plan["locale"], plan["has_enough_context"], plan["title"]) == ("en-US", False, "Size")
     assert validate_and_fix_plan("no plan") == "no plan"
     assert "steps" not in validate_and_fix_plan({"title": "t"})
+    searching: Any = validate_and_fix_plan({"steps": 3}, enforce_web_search=True)
+    assert [each["title"] for each in searching["steps"]] == ["Research"]
 
 
 OFF = {"need_search": False, "step_type": "processing"}

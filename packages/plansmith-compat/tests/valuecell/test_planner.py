@@ -404,11 +404,10 @@ async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripte
 
 async def scheduled(smith: Plansmith) -> Any:
     service = PlanService(RemoteConnections(smith))
-    orchestrator = AgentOrchestrator(service)
     plan = await service.start_planning_task(asked("hourly, confirmed"), "t1", nobody)
     digest = (await smith.get(plan.plan_id)).plan
     assert digest is not None
-    return (await orchestrator.set_up_each(plan, approve=digest.hash))[0]
+    return (await AgentOrchestrator(service).set_up_each(plan, approve=digest.hash))[0]
 
 
 async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_not_end_it(
@@ -480,8 +479,7 @@ async def test_guidance_is_in_the_language_of_the_request(scripted: Script) -> N
 @pytest.mark.parametrize("at", ["conversation_started", "task_started"])
 async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: str) -> None:
     gate = asyncio.Event()
-    worker = Member("Research", gate)
-    smith = smith_of(scripted(answer(task())), worker)
+    smith = smith_of(scripted(answer(task())), Member("Research", gate))
     orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
     stream = orchestrator.process_user_input(asked())
     async for each in stream:

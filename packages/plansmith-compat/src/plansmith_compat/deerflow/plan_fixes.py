@@ -66,7 +66,8 @@ def _enforce_search(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
         about = plan.get("title") or plan.get("thought") or "the topic"
         found = {"title": "Research", "description": f"Find out what is known: {about}"}
         steps.append(found)
-        plan["steps"] = [*(plan.get("steps") or ()), found]
+        given: Any = plan.get("steps")
+        plan["steps"] = [*(given if isinstance(given, list) else ()), found]
     first = next((step for step in steps if step.get("step_type") == "research"), steps[0])
     first["step_type"] = "research"
     first["need_web_search" if "need_web_search" in first else "need_search"] = True

@@ -412,7 +412,7 @@ class PlanningFlow(BaseFlow):
         if stored.own:
             names = spec_names(self.agents)
             known = {tag: names[key] for tag, key in aliases(self.agents).items()}
-            await tool.hand_over(self.active_plan_id, known, names[self._key_of(None)])
+            await tool.book.resolve(self.active_plan_id, known, names[self._key_of(None)])
             await smith.resume(name, by=_CALLER)
         self._running, self._failures, self._stopped, self._finished = {}, {}, "", False
         tool.take_marks(self.active_plan_id, self._take_mark)

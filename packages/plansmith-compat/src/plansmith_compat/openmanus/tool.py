@@ -232,11 +232,6 @@ class PlanningTool(BaseTool):
             self._forget(plan_id)
         return found
 
-    async def hand_over(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
-        """Makes a plan ready for a flow: each step gets an agent that there is."""
-        await self.save()
-        await self._book.resolve(plan_id, agents, first)
-
     async def hold(self, plan_id: str) -> None:
         """Pauses a plan that no flow runs now, and makes it the active one."""
         await self._book.make_active(plan_id)
