@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import json
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -100,8 +101,8 @@ def stream_events(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator
         yield event
 
 
-async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
-    """Reads a model's whole answer: its text, and the arguments of its calls by tool."""
+async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, list[tuple[str, str]]]:
+    """Reads a model's whole answer: its text, and its calls, each a tool and its arguments."""
     text, calls = "", dict[str, str]()
     async with closing(stream):
         async for delta in stream:
@@ -109,7 +110,19 @@ async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]
                 text += delta.text
             elif isinstance(delta, ArgumentsDelta):
                 calls[delta.tool] = calls.get(delta.tool, "") + delta.text
-    return text, calls
+    return text, [(tool, each) for tool, given in calls.items() for each in _objects(given)]
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
+    rest = text.strip() or "{}"
+    while rest:
+        try:
+            _, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            end = len(rest)
+        yield rest[:end]
+        rest = rest[end:].strip()
 
 
 async def events_during(

@@ -209,12 +209,16 @@ def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
 
 def test_the_coordinator_node_hands_over_with_topic_and_locale(scripted: Script) -> None:
     handed = {"research_topic": "人工智能市场", "locale": "zh_cn"}
-    model = scripted(*[Answer(handed, tool="handoff_to_planner")] * 2)
+    # The second time the model calls the tool twice.
+    answers = json.dumps(handed), json.dumps(handed) * 2
+    model = scripted(*(Answer(each, tool="handoff_to_planner") for each in answers))
     found = coordinator_node(asked(), config_of(model, resources=["notes"]))
     assert (found.goto, found.update["research_topic"]) == ("planner", "人工智能市场")
     assert (found.update["locale"], found.update["resources"]) == ("zh-CN", ["notes"])
     state = asked(enable_background_investigation=True)
-    assert coordinator_node(state, config_of(model)).goto == "background_investigator"
+    found = coordinator_node(state, config_of(model))
+    assert found.goto == "background_investigator"
+    assert found.update["research_topic"] == handed["research_topic"]
 
 
 def test_the_coordinator_node_answers_small_talk_itself(scripted: Script) -> None:

@@ -184,7 +184,7 @@ class Llm:
         tools = [tool.spec() for tool in self.tools]
         prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
         text, calls = await read_stream(self.model.stream(prompt))
-        made = [{"name": name, "args": _arguments(given)} for name, given in calls.items()]
+        made = [{"name": name, "args": _arguments(given)} for name, given in calls]
         return AIMessage(text, tool_calls=made)
 
 

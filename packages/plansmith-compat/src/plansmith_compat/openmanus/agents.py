@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, cast
 
@@ -185,11 +185,7 @@ class LLM:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
         prompt = Prompt([_to_prompt(each) for each in formatted], tools=tools)
         text, called = await read_stream(self.stream(prompt))
-        found = [
-            s.Function(name=tool, arguments=each)
-            for tool, arguments in called.items()
-            for each in _objects(arguments)
-        ]
+        found = [s.Function(name=tool, arguments=given) for tool, given in called]
         calls = [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
         return text, calls
 
@@ -224,18 +220,6 @@ def _to_prompt(message: Mapping[str, Any]) -> PromptMessage:
     if calls := message.get("tool_calls"):
         text = f"{text}\n{json.dumps({'tool_calls': calls}, ensure_ascii=False)}".strip()
     return PromptMessage(cast("Any", role), text)
-
-
-def _objects(text: str) -> Iterator[str]:
-    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
-    rest = text.strip()
-    while rest:
-        try:
-            _, end = json.JSONDecoder().raw_decode(rest)
-        except ValueError:
-            end = len(rest)
-        yield rest[:end]
-        rest = rest[end:].strip()
 
 
 def llm_of(given: Any, *, model: ChatModel | str | None, max_input_tokens: int | None) -> Any:
