@@ -168,11 +168,8 @@ def test_in_a_program_with_langgraph_the_nodes_speak_its_commands(
     assert type(found) is dict
     assert found["goto"] == "planner"
     [message] = found["update"]["messages"]
-    assert message == {
-        "role": "user",
-        "content": "[EDIT_PLAN] after Please review the plan.",
-        "name": "feedback",
-    }
+    words = "[EDIT_PLAN] after Please review the plan."
+    assert message == {"role": "user", "content": words, "name": "feedback"}
 
 
 def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
@@ -184,9 +181,8 @@ def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
     message = SimpleNamespace(content=blocks)
     given_: list[Any] = [text, AIMessage(content=text), table, {"content": text}, message]
     given_ += [{"content": table}, {"content": blocks}, {"content": [text]}]
-    assert [
-        each for each in given_ if json.loads(deerflow.extract_plan_content(each)) != table
-    ] == []
+    found_tables = [json.loads(deerflow.extract_plan_content(each)) for each in given_]
+    assert found_tables == [table] * len(given_)
     for plan in (*given_, f"```json\n{text}\n```", Plan(**table)):
         state = deerflow.State(messages=[], current_plan=plan, auto_accepted_plan=True)
         found = human_feedback_node(state).update
@@ -209,7 +205,6 @@ def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
 
 def test_the_coordinator_node_hands_over_with_topic_and_locale(scripted: Script) -> None:
     handed = {"research_topic": "人工智能市场", "locale": "zh_cn"}
-    # The second time the model calls the tool twice.
     answers = json.dumps(handed), json.dumps(handed) * 2
     model = scripted(*(Answer(each, tool="handoff_to_planner") for each in answers))
     found = coordinator_node(asked(), config_of(model, resources=["notes"]))

@@ -20,7 +20,7 @@ from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations, is_asked, place_of, times_of
 from plansmith_compat.valuecell.models import Response, SuperAgentOutcome, UserInput
-from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
+from plansmith_compat.valuecell.planner import PlanService, RemoteConnections
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.language.locales import locale_of
@@ -167,6 +167,9 @@ class Talk:
         known = {"conversation_id": self.conversation, "thread_id": self.thread}
         return Response.model_validate({"event": event} | known | more)
 
+    async def ask(self, request: models.UserInputRequest) -> None:
+        self.send(_ASKS, content=request.prompt)
+
     def forget(self) -> None:
         while not self.responses.empty():
             self.responses.get_nowait()
@@ -241,8 +244,8 @@ class AgentOrchestrator:
             if reading.kind == "request":
                 handed = await self._triage(user_input, talk)
                 if handed is not None:
-                    ask = self._asker(talk)
-                    plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
+                    start = self.plan_service.start_planning_task
+                    plan = await start(handed, talk.thread, talk.ask)
                     await self._carry_out(plan, talk)
             else:
                 self.plan_service.take_over(talk.conversation)
@@ -255,12 +258,6 @@ class AgentOrchestrator:
             talk.send("done")
             if self._talks.get(talk.conversation) is talk:
                 del self._talks[talk.conversation]
-
-    def _asker(self, talk: Talk) -> Ask:
-        async def ask(request: models.UserInputRequest) -> None:
-            talk.send(_ASKS, content=request.prompt)
-
-        return ask
 
     async def _triage(self, user_input: UserInput, talk: Talk) -> UserInput | None:
         """Returns the request for the planner; None if the super agent has answered it."""
@@ -300,7 +297,7 @@ class AgentOrchestrator:
         if not planning:
             await self._follow(run.id, talk)
             return
-        plan = await self.plan_service.go_on(run, talk.conversation, self._asker(talk))
+        plan = await self.plan_service.go_on(run, talk.conversation, talk.ask)
         await self._carry_out(plan, talk)
 
     async def _carry_out(self, plan: models.ExecutionPlan, talk: Talk) -> None:
