@@ -387,6 +387,9 @@ def _check(command: str, given: Mapping[str, Any]) -> None:
     for name in sorted(given.keys() - _PROPERTIES.keys()):
         known = ", ".join(sorted(_PROPERTIES.keys() - {"command"}))
         raise ToolError(f"Unrecognized parameter: {name}. Allowed parameters are: {known}")
+    for name, value in given.items():
+        if _PROPERTIES[name]["type"] == "string" and not isinstance(value, str | None):
+            raise ToolError(f"Parameter `{name}` must be a string for command: {command}")
 
 
 def _need_own(stored: StoredPlan) -> None:
