@@ -79,6 +79,8 @@ ODD = st.recursive(
 )
 
 
+@example({"title": "T", "adequate": True, "steps": "[" * 10_000, "tasks": "[" * 10_000})
+@example([{"type": "tool", "name": "look", "arguments": "[" * 10_000}])
 @given(ODD)
 def test_nothing_that_is_read_raises_and_every_failure_is_told(value: Any) -> None:
     recognise(value)

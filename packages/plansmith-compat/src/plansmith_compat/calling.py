@@ -1,20 +1,26 @@
-"""What the five share: calls to programs that may be async or not, context, events of a run."""
+"""What the five share: calls to programs that may be async or not, reviews, events of a run."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import inspect
+import json
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, PlanStore, TextDelta
 from plansmith_planner.models.wrappers import closing
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+    from plansmith.plan.run import Run
 
 _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
@@ -35,6 +41,20 @@ async def verdict_of(answer: Any) -> bool | None:
         return verdict
     hint = "return True to approve the plan, False to reject it"
     raise Misconfigured(f"the review function returned {type(verdict).__name__}", hint=hint)
+
+
+async def run_reviewed(smith: Plansmith, run: Run, review: Callable[[Run], Any], *, by: str) -> Run:
+    """Runs until the run is over or waits; `review` decides on each plan, or leaves it open."""
+    while True:
+        if isinstance(move := next_move(run), AwaitReview):
+            approved = await verdict_of(review(run))
+            if approved is None:
+                return await smith.get(run.id)
+            approve = move.hash if approved else None
+            run = await smith.decide(run.id, approve=approve, reject=not approved, by=by)
+        run = await smith.runs.run(run.id)
+        if not isinstance(next_move(run), AwaitReview):
+            return run
 
 
 async def in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
@@ -81,8 +101,8 @@ def stream_events(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator
         yield event
 
 
-async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
-    """Reads a model's whole answer: its text, and the arguments of its calls by tool."""
+async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, list[tuple[str, str]]]:
+    """Reads a model's whole answer: its text, and its calls, each a tool and its arguments."""
     text, calls = "", dict[str, str]()
     async with closing(stream):
         async for delta in stream:
@@ -90,7 +110,19 @@ async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]
                 text += delta.text
             elif isinstance(delta, ArgumentsDelta):
                 calls[delta.tool] = calls.get(delta.tool, "") + delta.text
-    return text, calls
+    return text, [(tool, each) for tool, given in calls.items() for each in _objects(given)]
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
+    rest = text.strip() or "{}"
+    while rest:
+        try:
+            _, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            end = len(rest)
+        yield rest[:end]
+        rest = rest[end:].strip()
 
 
 async def events_during(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from plansmith.plan.run_options import OWN_REQUEST
 from plansmith.plan.thread import MessageRead, ThreadMessage
 from plansmith.runs.intake import NewRun
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith.plan.run_options import Origin
-    from plansmith_planner.threads.thread import Thread, Turn
+    from plansmith_planner.threads.thread import Thread
 
 
-async def plan(
+async def plan_message(
     smith: Plansmith, text: str, *, thread_id: str = "", by: str = "", **options: Any
 ) -> Run:
     """Returns the run whose question a message answers, or else a new one; with its plan.
@@ -32,30 +31,30 @@ async def plan(
 
 async def begin(
     smith: Plansmith,
-    thread: Thread,
+    thread_id: str,
     text: str,
+    new: NewRun,
     *,
-    query: str,
-    by: str,
     dialect: str = "",
-    origin: Origin | None = None,
-    **run: Any,
-) -> Turn:
-    """Keeps a message as a request, and creates its run with these fields of a run; unplanned.
+    triaged: bool = False,
+) -> Run:
+    """Keeps a message as a request, and creates this run for it, planned if it has no plan yet.
 
-    `query` is the request that the message was made into.
+    `new.request` is the request that the message was made into.
     """
 
     async def make(message: ThreadMessage) -> Run:
         options = message.options.replace(thread=thread.id, message=message.number)
-        source = origin or OWN_REQUEST
-        new = NewRun(query, options=options, origin=source, run_id=message.run, by=by, **run)
-        journal = await smith.runs.create(new)
-        return await smith.runs.journals.whole(journal)
+        made = await smith.runs.create(replace(new, options=options, run_id=message.run))
+        return await smith.runs.journals.whole(made)
 
-    return await thread.record(
-        text, MessageRead("request"), by=by, make=make, dialect=dialect, origin=origin
-    )
+    thread: Thread = await smith.thread(thread_id)
+    reading, by = MessageRead("request"), new.by
+    turn = await thread.record(text, reading, by=by, make=make, dialect=dialect, origin=new.origin)
+    if new.plan is None:
+        turn = await thread.plan(turn, triaged=triaged)
+    assert turn.run is not None  # noqa: S101 - it was created with the message
+    return turn.run
 
 
 async def answer(smith: Plansmith, run: Run, question: str, value: Json, *, by: str = "") -> Run:

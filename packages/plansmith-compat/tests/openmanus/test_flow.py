@@ -118,7 +118,9 @@ async def test_plans_are_listed_activated_deleted_and_found_again_after_a_restar
 NEEDED = "Parameter `{}` is required for command: {}"
 TEXTS = "Parameter `steps` must be a {}list of strings for command: {}"
 INDEX = "Invalid step_index: {}. Valid indices range from 0 to 2."
-STATUS = "Valid statuses are: not_started, in_progress, completed, blocked"
+STATUSES = "Valid statuses are: not_started, in_progress, completed, blocked"
+STATUS = f"Invalid step_status: done. {STATUSES}"
+STRING = "Parameter `{}` must be a string for command: {}"
 COMMANDS = "create, update, list, get, set_active, mark_step, delete"
 
 
@@ -143,11 +145,9 @@ COMMANDS = "create, update, list, get, set_active, mark_step, delete"
         ("delete", {}, NEEDED.format("plan_id", "delete")),
         ("mark_step", {}, NEEDED.format("step_index", "mark_step")),
         *(("mark_step", {"step_index": n}, INDEX.format(n)) for n in (3, -1, 9)),
-        (
-            "mark_step",
-            {"step_index": 0, "step_status": "done"},
-            f"Invalid step_status: done. {STATUS}",
-        ),
+        ("mark_step", {"step_index": 0, "step_status": "done"}, STATUS),
+        ("mark_step", {"step_index": 0, "step_notes": 7}, STRING.format("step_notes", "mark_step")),
+        ("list", {"plan_id": ["p"]}, STRING.format("plan_id", "list")),
         *(
             (command, {"plan_id": "x"}, "No plan found with ID: x")
             for command in ("get", "update", "set_active", "delete", "mark_step")

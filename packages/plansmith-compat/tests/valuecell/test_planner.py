@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.members import Member
 from tests.servers.a2a_desk import Desk
+from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
@@ -386,9 +387,8 @@ async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_th
     assert [each.query for each in plan.tasks] == [bare]
     run = await smith.get(plan.plan_id)
     assert run.plan is not None
-    made = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up(
-        plan, approve=run.plan.hash
-    )
+    orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
+    [made] = await orchestrator.set_up_each(plan, approve=run.plan.hash)
     await smith.schedules.fire_now(made.id)
     await smith.schedules.carried()
     assert worker.tasks == [bare]
@@ -404,11 +404,10 @@ async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripte
 
 async def scheduled(smith: Plansmith) -> Any:
     service = PlanService(RemoteConnections(smith))
-    orchestrator = AgentOrchestrator(service)
     plan = await service.start_planning_task(asked("hourly, confirmed"), "t1", nobody)
     digest = (await smith.get(plan.plan_id)).plan
     assert digest is not None
-    return await orchestrator.set_up(plan, approve=digest.hash)
+    return (await AgentOrchestrator(service).set_up_each(plan, approve=digest.hash))[0]
 
 
 async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_not_end_it(
@@ -480,8 +479,7 @@ async def test_guidance_is_in_the_language_of_the_request(scripted: Script) -> N
 @pytest.mark.parametrize("at", ["conversation_started", "task_started"])
 async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: str) -> None:
     gate = asyncio.Event()
-    worker = Member("Research", gate)
-    smith = smith_of(scripted(answer(task())), worker)
+    smith = smith_of(scripted(answer(task())), Member("Research", gate))
     orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
     stream = orchestrator.process_user_input(asked())
     async for each in stream:
@@ -489,8 +487,11 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
             break
     await stream.aclose()  # type: ignore[attr-defined]
     gate.set()
-    await orchestrator.settled()
-    assert [run.status for run in await smith.runs()] == [RunStatus.DONE]
+
+    async def is_done() -> bool:
+        return [run.status for run in await smith.runs()] == [RunStatus.DONE]
+
+    await until(is_done)
 
 
 async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:

@@ -140,7 +140,7 @@ class DeerFlow:
         the question that is open there.
         """
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
-        run = await turns.plan(self.smith, request, thread_id=thread_id, by=by, **given)
+        run = await turns.plan_message(self.smith, request, thread_id=thread_id, by=by, **given)
         return await self._execute(run)
 
     def _rules(self) -> list[ContextBlock]:

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
-from plansmith.errors import UnreadableText
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Message, Prompt
 from plansmith_compat.calling import in_own_loop, read_stream
 from plansmith_compat.deerflow.configuration import Configuration, configured
+from plansmith_compat.reading import json_in
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.read import read_json
@@ -184,7 +184,7 @@ class Llm:
         tools = [tool.spec() for tool in self.tools]
         prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
         text, calls = await read_stream(self.model.stream(prompt))
-        made = [{"name": name, "args": _arguments(given)} for name, given in calls.items()]
+        made = [{"name": name, "args": _arguments(given)} for name, given in calls]
         return AIMessage(text, tool_calls=made)
 
 
@@ -217,10 +217,7 @@ def _prompt(given: str | Sequence[Any]) -> list[Message]:
 
 
 def _arguments(text: str) -> dict[str, Json]:
-    try:
-        found = read_json(text)
-    except UnreadableText:
-        return {}
+    found = json_in(text)
     return found if isinstance(found, dict) else {}
 
 

@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
-from plansmith.errors import PlanInvalid, UnreadableText
+from plansmith.errors import PlanInvalid
 from plansmith.formats.dialect import place_id
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
 from plansmith_compat.deerflow.dialect import REPORT, read, write
+from plansmith_compat.reading import json_in
 from plansmith_planner.language.locales import locale_of
-from plansmith_planner.parse.reply import read_plan_value
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(
@@ -103,12 +103,7 @@ def parse_plan(answer: object) -> Plan | None:
     """Reads a plan from a model's text, a value or a plan; None if there is none."""
     if isinstance(answer, Plan):
         return answer
-    value = answer
-    if isinstance(answer, str):
-        try:
-            value = read_plan_value(answer)
-        except UnreadableText:
-            return None
+    value = json_in(answer) if isinstance(answer, str) else answer
     # A plan that has been run has results, which our plan language does not contain.
     if isinstance(value, Mapping) and "steps" in value:
         try:

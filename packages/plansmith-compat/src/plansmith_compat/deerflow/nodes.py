@@ -5,7 +5,6 @@ They plan, ask and report; the steps of a plan run in `DeerFlow`, durable and af
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from plansmith_compat.deerflow.plan_fixes import (
     repair_json_output,
     validate_and_fix_plan,
 )
+from plansmith_compat.reading import json_in
 from plansmith_planner.context.background import HEADING, TOKENS, Background
 from plansmith_planner.context.fence import fence
 from plansmith_planner.language.locales import normal_tag
@@ -147,22 +147,17 @@ def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
 
     Raises ValueError if there is none.
     """
-    value: Any = given.model_dump(mode="json") if isinstance(given, Plan) else _json(given)
+    value: Any = given.model_dump(mode="json") if isinstance(given, Plan) else None
+    if value is None:
+        value = json_in(extract_plan_content(given))
     if isinstance(value, dict) and "content" in value:  # a message that was written as JSON
-        value = _json(cast("object", value))
+        value = json_in(extract_plan_content(cast("object", value)))
     if parse_plan(cast("object", value)) is None:
         raise ValueError("no plan")
     fields: dict[str, Any] = {"steps": value}
     if not isinstance(value, list):
         fields = cast("dict[str, Any]", value)
     return validate_and_fix_plan(fields, configurable.enforces_search is True)
-
-
-def _json(given: object) -> Any:
-    try:
-        return json.loads(repair_json_output(extract_plan_content(given)))
-    except RecursionError:
-        raise ValueError("nested too deep") from None
 
 
 def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
-from plansmith.errors import PlanInvalid, UnreadableText
+from plansmith.errors import PlanInvalid
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.steps import AgentStep
 from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
 from plansmith_compat.deerflow.llms import text_of_blocks
-from plansmith_planner.parse.read import read_json
+from plansmith_compat.reading import json_in
 
 logger: Final = logging.getLogger("plansmith")
 _T = TypeVar("_T")
@@ -66,7 +66,8 @@ def _enforce_search(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
         about = plan.get("title") or plan.get("thought") or "the topic"
         found = {"title": "Research", "description": f"Find out what is known: {about}"}
         steps.append(found)
-        plan["steps"] = [*(plan.get("steps") or ()), found]
+        given: Any = plan.get("steps")
+        plan["steps"] = [*(given if isinstance(given, list) else ()), found]
     first = next((step for step in steps if step.get("step_type") == "research"), steps[0])
     first["step_type"] = "research"
     first["need_web_search" if "need_web_search" in first else "need_search"] = True
@@ -92,17 +93,9 @@ def with_search(plan: CorePlan) -> CorePlan:
 def repair_json_output(content: str) -> str:
     """Returns the JSON value in a model's text as clean JSON; a text without one as it is."""
     text = content.strip()
-    try:
-        value = read_json(text)
-    except UnreadableText:
-        return text
+    value = json_in(text)
     # A few bare words can be read as a value too, but they are no JSON.
-    if not isinstance(value, (dict, list)):
-        return text
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # nested too deep to be a plan
-        return text
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else text
 
 
 def extract_plan_content(plan_data: object) -> str:

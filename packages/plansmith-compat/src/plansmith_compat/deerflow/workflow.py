@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack, cast
 
@@ -126,17 +127,12 @@ def _last_state(
         show(f"{message.name or 'user'}: {message.content}")
     if state.goto is Goto.HUMAN_FEEDBACK:
         show(f"Run {state.run_id} waits for a person.")
-    return {
+    # With the names and types of DeerFlow's own state.
+    return asdict(state) | {
         "messages": messages,
         "research_topic": user_input,
-        "locale": state.locale,
         "current_plan": state.plan,
-        "plan_iterations": state.plan_iterations,
         "observations": list(state.observations),
-        "final_report": state.final_report,
         "goto": str(state.goto),
-        "run_id": state.run_id,
-        "thread_id": state.thread_id,
-        "question": state.question,
         "errors": list(state.errors),
     }

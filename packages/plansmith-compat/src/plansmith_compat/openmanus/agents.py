@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, cast
 
@@ -18,6 +18,7 @@ from plansmith.ports import Message as PromptMessage
 from plansmith_compat.calling import read_stream
 from plansmith_compat.openmanus import schema as s
 from plansmith_compat.openmanus.schema import AgentState, Memory, Message, Role, ToolCall
+from plansmith_compat.reading import loads
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model as make_model
 from plansmith_planner.make import model_of
@@ -184,11 +185,7 @@ class LLM:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
         prompt = Prompt([_to_prompt(each) for each in formatted], tools=tools)
         text, called = await read_stream(self.stream(prompt))
-        found = [
-            s.Function(name=tool, arguments=each)
-            for tool, arguments in called.items()
-            for each in _objects(arguments)
-        ]
+        found = [s.Function(name=tool, arguments=given) for tool, given in called]
         calls = [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
         return text, calls
 
@@ -223,18 +220,6 @@ def _to_prompt(message: Mapping[str, Any]) -> PromptMessage:
     if calls := message.get("tool_calls"):
         text = f"{text}\n{json.dumps({'tool_calls': calls}, ensure_ascii=False)}".strip()
     return PromptMessage(cast("Any", role), text)
-
-
-def _objects(text: str) -> Iterator[str]:
-    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
-    rest = text.strip()
-    while rest:
-        try:
-            _, end = json.JSONDecoder().raw_decode(rest)
-        except ValueError:
-            end = len(rest)
-        yield rest[:end]
-        rest = rest[end:].strip()
 
 
 def llm_of(given: Any, *, model: ChatModel | str | None, max_input_tokens: int | None) -> Any:
@@ -305,18 +290,11 @@ class PlanningModel:
         texts = [each if isinstance(each, str) else json.dumps(each) for each in given]
         if texts:
             # As in OpenManus, a call with broken arguments is passed over.
-            yield ArgumentsDelta(_PLANNING, next(filter(_is_json, texts), texts[0]))
+            read = [each for each in texts if loads(each) is not None]
+            yield ArgumentsDelta(_PLANNING, [*read, *texts][0])
         else:
             yield TextDelta(str(getattr(answer, "content", "") or ""))
         yield ModelDone(Usage())
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 _NUMBERED: Final = re.compile(r"agent_\d+|default")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Final, cast
+from typing import Final
 
 from plansmith.formats import dialect, native
 from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, in_order
@@ -20,7 +19,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
-from plansmith_compat.reading import TEXT, choice, drop_entry, listed, unwrap_literal
+from plansmith_compat.reading import TEXT, choice, drop_entry, listed, loads, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
@@ -59,7 +58,7 @@ def _fields(value: Json) -> dict[str, Json] | None:
     """Returns the arguments of the planning function, also from a whole call of it."""
     for _ in range(4):
         if isinstance(value, str):
-            value = _json(value)
+            value = loads(value)
         if not isinstance(value, dict):
             return None
         calls = value.get("tool_calls")
@@ -80,13 +79,6 @@ def _is_other_call(value: Json) -> bool:
     if not isinstance(call, dict) or "arguments" not in call:
         return False
     return call.get("name") not in (None, "", FUNCTION)
-
-
-def _json(text: str) -> Json:
-    try:
-        return cast("Json", json.loads(text))
-    except ValueError:
-        return None
 
 
 def read(value: Json) -> Reading:

@@ -21,13 +21,13 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
 from plansmith.plan.ids import Ids
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call, ChatModel, PlanStore
 from plansmith.runs.replan import Rounds
-from plansmith_compat.calling import await_value, verdict_of
+from plansmith_compat.calling import await_value, run_reviewed, verdict_of
 from plansmith_compat.openmanus import book
 from plansmith_compat.openmanus.agents import (
     LLM,
@@ -52,6 +52,7 @@ SUMMARY: Final = (
 )
 _CALLER: Final = "who called the planning flow"
 _MOST_STEPS: Final = 100
+_REJECTED: Final = Sentence("end.rejected")
 _CUT_OFF: Final = "Terminated: Reached max steps"
 
 
@@ -411,7 +412,7 @@ class PlanningFlow(BaseFlow):
         if stored.own:
             names = spec_names(self.agents)
             known = {tag: names[key] for tag, key in aliases(self.agents).items()}
-            await tool.hand_over(self.active_plan_id, known, names[self._key_of(None)])
+            await tool.book.resolve(self.active_plan_id, known, names[self._key_of(None)])
             await smith.resume(name, by=_CALLER)
         self._running, self._failures, self._stopped, self._finished = {}, {}, "", False
         tool.take_marks(self.active_plan_id, self._take_mark)
@@ -420,7 +421,7 @@ class PlanningFlow(BaseFlow):
         finally:
             tool.take_marks(self.active_plan_id, None)
             await tool.refresh(self.active_plan_id)
-        if run is None:
+        if run.reason == _REJECTED:
             events = await smith.store.events(name)
             has_run = any(isinstance(event.body, StepStarted) for event in events)
             return f"Plan not approved: nothing {'more ' if has_run else ''}was run."
@@ -430,24 +431,18 @@ class PlanningFlow(BaseFlow):
         self.current_step_index = None
         return "\n".join([*outcomes, _waiting_text(run) or await self._finalize_plan()])
 
-    async def _run_and_ask(self, smith: Plansmith, name: str) -> Run | None:
-        """Runs the plan until it is over or waits; None if it was not approved."""
+    async def _run_and_ask(self, smith: Plansmith, name: str) -> Run:
+        """Runs the plan until it is over or waits."""
         while True:
-            run = await smith.get(name)
-            move = next_move(run)
-            if isinstance(move, AwaitReview):
-                approved = await verdict_of(self.review(run)) is True
-                approve = move.hash if approved else None
-                await smith.decide(name, approve=approve, reject=not approved, by=_CALLER)
-                if not approved:
-                    return None
-            run = await smith.runs.run(name)
+            run = await run_reviewed(smith, await smith.get(name), self._approves, by=_CALLER)
             if self._pausing is not None:
                 run, self._pausing = await self._pausing, None
-            if isinstance(next_move(run), AwaitReview):
-                continue
             if self._stopped or not await self._answer_questions(smith, run):
                 return run
+
+    async def _approves(self, run: Run) -> bool:
+        """Whether `review` approves a plan; one that it leaves open is not approved."""
+        return await verdict_of(self.review(run)) is True
 
     async def _answer_questions(self, smith: Plansmith, run: Run) -> bool:
         has_answered = False

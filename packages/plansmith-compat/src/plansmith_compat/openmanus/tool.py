@@ -232,11 +232,6 @@ class PlanningTool(BaseTool):
             self._forget(plan_id)
         return found
 
-    async def hand_over(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
-        """Makes a plan ready for a flow: each step gets an agent that there is."""
-        await self.save()
-        await self._book.resolve(plan_id, agents, first)
-
     async def hold(self, plan_id: str) -> None:
         """Pauses a plan that no flow runs now, and makes it the active one."""
         await self._book.make_active(plan_id)
@@ -392,6 +387,9 @@ def _check(command: str, given: Mapping[str, Any]) -> None:
     for name in sorted(given.keys() - _PROPERTIES.keys()):
         known = ", ".join(sorted(_PROPERTIES.keys() - {"command"}))
         raise ToolError(f"Unrecognized parameter: {name}. Allowed parameters are: {known}")
+    for name, value in given.items():
+        if _PROPERTIES[name]["type"] == "string" and not isinstance(value, str | None):
+            raise ToolError(f"Parameter `{name}` must be a string for command: {command}")
 
 
 def _need_own(stored: StoredPlan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -18,7 +17,15 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import TEXT, choice, drop_entry, listed, unwrap_literal
+from plansmith_compat.reading import (
+    TEXT,
+    choice,
+    drop_entry,
+    listed,
+    loads,
+    unwrap_literal,
+    without_run,
+)
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -59,13 +66,9 @@ def read(value: Json) -> Reading:
     steps, notes = _steps(value), Notes()
     if steps is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    for name, each in value.items() if isinstance(value, dict) else ():
-        if name in _OF_THE_RUN:
-            message = Sentence(
-                "'{name}' belongs to a run and not to a plan: it is left out", name=name
-            )
-            notes.say(message, path=(name,))
-        elif name not in _WRAPPERS or each is not _steps(value):
+    head = without_run(value, _OF_THE_RUN, notes) if isinstance(value, dict) else {}
+    for name, each in head.items():
+        if name not in _WRAPPERS or each is not _steps(value):
             notes.leave_out(name, each)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
@@ -114,12 +117,10 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
 
 
 def _arguments(value: Json) -> dict[str, Json] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value or "{}")
-        except ValueError:
-            return None
-    return {} if value is None else value if isinstance(value, dict) else None
+    if value in (None, "", "null"):
+        return {}
+    given = loads(value) if isinstance(value, str) else value
+    return given if isinstance(given, dict) else None
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:

@@ -13,7 +13,7 @@ from plansmith import ports
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.clock import SystemClock
-from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
+from plansmith.errors import ModelFailed, PlansmithError
 from plansmith.formats.dialect import left_behind
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import tool_specs
@@ -24,6 +24,7 @@ from plansmith.plan.sentence import in_language
 from plansmith.ports import ChatModel, ContextBlock, Delta, Prompt
 from plansmith_compat import calling
 from plansmith_compat.calling import Tell, in_own_loop, in_thread
+from plansmith_compat.reading import json_in, loads
 from plansmith_compat.sage.dialect import is_step, write
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, with_settings
 from plansmith_planner.context.fence import fence
@@ -31,7 +32,6 @@ from plansmith_planner.draft import Offer, draft_messages, rules_of, salvage
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.model_calls import TranscribedModel, read_answer
-from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import plan_fit
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.ranking.pick import shortlist
@@ -186,13 +186,9 @@ def strip_code_fences(text: str) -> str:
 
 def coerce_json_array(text: str) -> list[Any] | None:
     """Returns the list of steps in a text, bare, wrapped or amid prose; None if there is none."""
-    try:
-        value: Any = json.loads(strip_code_fences(text))
-    except (ValueError, RecursionError):
-        try:
-            value = read_json(text, fits=plan_fit)
-        except UnreadableText:
-            return None
+    value: Any = loads(strip_code_fences(text))
+    if value is None:
+        value = json_in(text, fits=plan_fit)
         if isinstance(value, list) and not any(map(is_step, cast("list[Json]", value))):
             return None  # words in brackets
     if isinstance(value, dict):

@@ -368,7 +368,10 @@ class AgentRuntime(MapFunction):
                 self.run = run
                 hint = "look at runtime.run.plan, and decide again"
                 raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
-            return await _decide(smith, run, approve=approve, by=by)
+            if not isinstance(move := next_move(run), AwaitReview):
+                raise Refused(f"run {run.id} has no plan that waits for a decision")
+            seen = move.hash if approve else None
+            return await smith.decide(run.id, approve=seen, reject=not approve, by=by)
 
         return await self._resume(run_id, decide_run)
 
@@ -441,16 +444,7 @@ class AgentRuntime(MapFunction):
 
     async def _go_on(self, smith: Plansmith, run: Run) -> Run:
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
-        while True:
-            if isinstance(next_move(run), AwaitReview):
-                verdict = self._review(run) if self._review else self._is_covered(run)
-                approved = await calling.verdict_of(verdict)
-                if approved is None:
-                    return await smith.get(run.id)
-                run = await _decide(smith, run, approve=approved, by=_CALLER)
-            run = await smith.runs.run(run.id)
-            if not isinstance(next_move(run), AwaitReview):
-                return run
+        return await calling.run_reviewed(smith, run, self._review or self._is_covered, by=_CALLER)
 
     def _is_covered(self, run: Run) -> Literal[True] | None:
         """Whether the caller's own call approves a plan: the first one, or one that only reads.
@@ -522,15 +516,6 @@ async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) ->
         tell({"type": "tool_result", "tool": step.tool, "result": state.result})
     else:
         tell({"type": "tool_error", "tool": step.tool, "error": state.error})
-
-
-async def _decide(smith: Plansmith, run: Run, *, approve: bool, by: str) -> Run:
-    move = next_move(run)
-    if not isinstance(move, AwaitReview):
-        raise Refused(f"run {run.id} has no plan that waits for a decision")
-    return await smith.decide(
-        run.id, approve=move.hash if approve else None, reject=not approve, by=by
-    )
 
 
 def _positive(most: Any) -> int:

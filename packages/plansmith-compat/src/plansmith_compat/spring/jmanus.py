@@ -113,17 +113,17 @@ class PlanningTool:
     parameters = PARAMETERS
 
     def __init__(self) -> None:
-        self._plan: ManusPlan | None = None
+        self.plan: ManusPlan | None = None
 
     def get_current_plan_id(self) -> str | None:
-        return self._plan.current_plan_id if self._plan else None
+        return self.plan.current_plan_id if self.plan else None
 
     def set_current_plan_id(self, plan_id: str) -> None:
-        if self._plan is not None:
-            self._plan.current_plan_id = plan_id
+        if self.plan is not None:
+            self.plan.current_plan_id = plan_id
 
     def get_current_plan(self) -> ManusPlan | None:
-        return self._plan
+        return self.plan
 
     def get_function_tool_callback(
         self, tool: PlanningToolInterface | None = None
@@ -132,14 +132,14 @@ class PlanningTool:
         return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
 
     def get_current_tool_state_string(self) -> str:
-        return f"Current plan: {_plan_text(self._plan)}" if self._plan else "No active plan"
+        return f"Current plan: {_plan_text(self.plan)}" if self.plan else "No active plan"
 
     def apply(self, arguments: Arguments) -> ToolExecuteResult:
         given = {snake(name): each for name, each in _arguments(arguments).items()}
         title = given.get("title")
         if given.get("direct_response") is True:
             text = str(title or "")
-            self.hold(ManusPlan(title=text, user_request=text or None, direct_response=True))
+            self.plan = ManusPlan(title=text, user_request=text or None, direct_response=True)
             return ToolExecuteResult(output="Direct response mode: plan created successfully")
         command = given.get("command")
         if command != "create":
@@ -157,11 +157,8 @@ class PlanningTool:
             return ToolExecuteResult(output="Required parameters missing")
         made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
         plan = ManusPlan(title=given, steps=made)
-        self.hold(plan)
+        self.plan = plan
         return ToolExecuteResult(output=f"Plan created successfully\n{_plan_text(plan)}")
-
-    def hold(self, plan: ManusPlan) -> None:
-        self._plan = plan
 
     # The names of the Java interface.
     getCurrentPlanId = get_current_plan_id  # noqa: N815
@@ -356,7 +353,7 @@ class JManus:
         """Plans a request; answers small talk directly; a bad plan is repaired up to twice."""
         run = await self.smith.plan(text, dialect="jmanus", by=by)
         if run.plan is not None and not run.plan.degraded:
-            self.planning_tool.hold(_manus_plan(run.plan, run.id))
+            self.planning_tool.plan = _manus_plan(run.plan, run.id)
         return run
 
     async def create(self, *, by: str = "", **arguments: Any) -> Run:
@@ -364,7 +361,7 @@ class JManus:
         plan = plan_from(arguments)
         request = str(arguments.get("userRequest") or "")
         run = await self.smith.submit(plan, request=request, by=by)
-        self.planning_tool.hold(_manus_plan(plan, run.id))
+        self.planning_tool.plan = _manus_plan(plan, run.id)
         return await self.smith.runs.run(run.id) if arguments.get("directResponse") else run
 
     async def submit(self, tool: PlanningToolInterface | None = None, *, by: str = "") -> Run:

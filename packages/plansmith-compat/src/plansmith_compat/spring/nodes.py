@@ -26,7 +26,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, Clock, ContextBlock
-from plansmith.runs.intake import SEEN_FIRST
+from plansmith.runs.intake import SEEN_FIRST, NewRun
 from plansmith_compat import turns
 from plansmith_compat.calling import KnownContext
 from plansmith_compat.spring import keys
@@ -430,7 +430,7 @@ class DataAgent:
         if only_sql:
             return await self._execute(await self._only_sql(question, thread_id, by))
         given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
-        run = await turns.plan(self.smith, question, thread_id=thread_id, by=by, **given)
+        run = await turns.plan_message(self.smith, question, thread_id=thread_id, by=by, **given)
         # A message that answered a question did not ask for a look.
         if human_review and not moves.sees_first(run):
             await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
@@ -443,10 +443,8 @@ class DataAgent:
         plan = made.replace(goal=question)
         if not thread_id:
             return await self.smith.submit(plan, by=by)
-        thread = await self.smith.thread(thread_id)
-        turn = await turns.begin(self.smith, thread, question, query=question, by=by, plan=plan)
-        assert turn.run is not None  # noqa: S101 - it was created with the message
-        return turn.run
+        new = NewRun(question, plan, by=by)
+        return await turns.begin(self.smith, thread_id, question, new)
 
     async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
         """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.app import Plansmith
 from plansmith.formats.dialect import plain_text
@@ -16,6 +16,7 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import MessageRead
 from plansmith.ports import Message
+from plansmith.runs.intake import NewRun
 from plansmith_compat import turns
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
@@ -107,7 +108,6 @@ class Conversations:
     async def begin(self, user_input: UserInput, thread_id: str, plan: Plan | None = None) -> Run:
         """Creates the run of a request, which the model plans unless there is a plan already."""
         meta = user_input.meta
-        thread: Thread = await self.smith.thread(meta.conversation_id)
         place = Origin(
             kind="conversation",
             id=meta.conversation_id,
@@ -117,17 +117,15 @@ class Conversations:
         )
         # A plan that is there was checked against the cards, which Plansmith need not know, or
         # names an agent that planners must not choose.
-        how: dict[str, Any] = {"dialect": "valuecell"}
-        if plan is not None:
-            how = {"plan": plan, "checked": False}
-        message, query = user_input.own_words or user_input.query, user_input.query
-        turn = await turns.begin(
-            self.smith, thread, message, query=query, by=meta.user_id, origin=place, **how
+        new = NewRun(user_input.query, plan, by=meta.user_id, origin=place, checked=False)
+        return await turns.begin(
+            self.smith,
+            meta.conversation_id,
+            user_input.own_words or user_input.query,
+            new,
+            dialect="" if plan is not None else "valuecell",
+            triaged=user_input.triaged,
         )
-        if plan is None:
-            turn = await thread.plan(turn, triaged=user_input.triaged)
-        assert turn.run is not None  # noqa: S101 - it was created with the message
-        return turn.run
 
     async def keep_reply(self, user_input: UserInput, text: str) -> None:
         """Keeps a message that was answered at once, without a run."""

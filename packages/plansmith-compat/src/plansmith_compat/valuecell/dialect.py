@@ -16,12 +16,11 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
-from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of
+from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of, without_run
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, snake
 
 TITLE: Final = "ValueCell"
-_TIMES: Final = frozenset({"schedule", "schedules"})
 GUIDANCE: Final = "guidance"
 STATUSES: Final[Mapping[StepStatus, str]] = dict.fromkeys(StepStatus, "pending") | {
     StepStatus.RUNNING: "running",
@@ -124,8 +123,7 @@ def read(value: Json) -> Reading:
     }
     if head.get("plan_id"):
         document["id"] = habits.text_of(head["plan_id"])
-    document |= _when(steps, schedules)
-    return _read_as(document, notes)
+    return notes.reading(document | _when(steps, schedules))
 
 
 def _input_questions(
@@ -153,34 +151,13 @@ def _input_questions(
     return questions
 
 
-def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
-    """Reads a document as a plan; an unreadable schedule is dropped alone."""
-    made = native.read(document)
-    flaws = () if isinstance(made, Plan) else tuple(made)
-    if flaws and document.keys() & _TIMES:
-        made = native.read({name: each for name, each in document.items() if name not in _TIMES})
-    return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
-
-
 def _head(value: Json, notes: Notes) -> dict[str, Json]:
     if not isinstance(value, dict):
         return {"tasks": value} if recognises(value) else {}
     if _is_task(value):
         return {"tasks": [value]}
     known = (*_PLAN, "plan_id", "orig_query")
-    return notes.fields(_without_run(value, notes), known, aliases=_ALIASES)
-
-
-def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
-    """Returns the object without the fields of a run; notes once what was removed."""
-    of_run = [name for name in value if snake(name) in _OF_THE_RUN]
-    names = ", ".join(name for name in of_run if value[name])
-    if names:
-        message = Sentence(
-            "left out, since it belongs to a run and not to a plan: {fields}", fields=names
-        )
-        notes.say(message)
-    return {name: each for name, each in value.items() if name not in of_run}
+    return notes.fields(without_run(value, _OF_THE_RUN, notes), known, aliases=_ALIASES)
 
 
 def _tasks(
@@ -195,7 +172,7 @@ def _tasks(
             notes.drop(message, hint=Sentence("write each task as an object"))
             continue
         known = (*_TASK, "task_id")
-        fields = notes.fields(_without_run(task, notes), known, aliases=_ALIASES)
+        fields = notes.fields(without_run(task, _OF_THE_RUN, notes), known, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent = habits.text_of(fields.get("agent_name"))
         name = ids.make(fields.get("task_id"), place)

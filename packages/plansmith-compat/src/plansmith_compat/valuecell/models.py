@@ -70,13 +70,6 @@ class ScheduleConfig(BaseModel):
         given = {name: value for name, value in way.items() if value is not None}
         return make_timing(**given, timezone=self.timezone)
 
-    @classmethod
-    def of(cls, timing: Timing | None) -> ScheduleConfig | None:
-        if timing is None or not (timing.every_minutes or timing.daily_at):
-            return None
-        every, daily, zone = timing.every_minutes, timing.daily_at, timing.timezone
-        return cls(interval_minutes=every, daily_time=daily, timezone=zone)
-
 
 def calculate_next_execution_delay(
     schedule_config: ScheduleConfig | None, *, now: datetime | None = None

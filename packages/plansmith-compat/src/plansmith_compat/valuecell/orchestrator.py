@@ -11,7 +11,6 @@ from uuid import uuid4
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
 from plansmith.errors import PlansmithError
-from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning import Decision
 from plansmith.plan.schedules import Schedule
@@ -21,7 +20,7 @@ from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations, is_asked, place_of, times_of
 from plansmith_compat.valuecell.models import Response, SuperAgentOutcome, UserInput
-from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
+from plansmith_compat.valuecell.planner import PlanService, RemoteConnections
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.language.locales import locale_of
@@ -141,14 +140,13 @@ class SuperAgentService:
         return cast("AsyncIterator[OutcomeOrText]", Outcomes(outcomes))
 
 
-StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
-_KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
-    (e.StepStarted, "task_started"),
-    (e.StepProgressed, "task_running"),
-    (e.StepDone, "task_completed"),
-    (e.StepFailed, "task_failed"),
-    (e.StepCancelled, "task_cancelled"),
-)
+_TOLD: Final = {
+    "step_started": "task_started",
+    "step_progressed": "task_running",
+    "step_done": "task_completed",
+    "step_failed": "task_failed",
+    "step_cancelled": "task_cancelled",
+}
 _ASKS: Final = "plan_require_user_input"
 _NOT_YOURS: Final = "The question of this conversation is for another user."
 
@@ -168,6 +166,9 @@ class Talk:
     def response(self, event: str, **more: str) -> Response:
         known = {"conversation_id": self.conversation, "thread_id": self.thread}
         return Response.model_validate({"event": event} | known | more)
+
+    async def ask(self, request: models.UserInputRequest) -> None:
+        self.send(_ASKS, content=request.prompt)
 
     def forget(self) -> None:
         while not self.responses.empty():
@@ -196,8 +197,7 @@ class AgentOrchestrator:
         if isinstance(agent, SuperAgent) and agent.conversations is None:
             agent.conversations = self._conversations
         self._talks: dict[str, Talk] = {}
-        self._working: dict[asyncio.Task[None], Talk] = {}
-        self._moved = asyncio.Event()
+        self._working: set[asyncio.Task[None]] = set()
 
     async def process_user_input(
         self, user_input: UserInput, thread_id: str = ""
@@ -213,8 +213,8 @@ class AgentOrchestrator:
             talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
             self._talks[meta.conversation_id] = talk
             working = asyncio.create_task(self._work(user_input, talk))
-            self._working[working] = talk
-            working.add_done_callback(self._working.pop)
+            self._working.add(working)
+            working.add_done_callback(self._working.discard)
         elif talk.user != meta.user_id:
             yield talk.response("system_failed", content=_NOT_YOURS)
             yield talk.response("done")
@@ -234,16 +234,6 @@ class AgentOrchestrator:
             if response.event == "done":
                 return
 
-    async def settled(self) -> None:
-        """Waits until all requests have ended or wait for a person."""
-        asks = self.plan_service.has_pending_request
-        while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
-            self._moved.clear()
-            moved = asyncio.create_task(self._moved.wait())
-            pending: set[asyncio.Task[Any]] = {moved, *busy}
-            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            moved.cancel()
-
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
         try:
             thread = await self._smith.thread(talk.conversation)
@@ -254,8 +244,8 @@ class AgentOrchestrator:
             if reading.kind == "request":
                 handed = await self._triage(user_input, talk)
                 if handed is not None:
-                    ask = self._asker(talk)
-                    plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
+                    start = self.plan_service.start_planning_task
+                    plan = await start(handed, talk.thread, talk.ask)
                     await self._carry_out(plan, talk)
             else:
                 self.plan_service.take_over(talk.conversation)
@@ -268,13 +258,6 @@ class AgentOrchestrator:
             talk.send("done")
             if self._talks.get(talk.conversation) is talk:
                 del self._talks[talk.conversation]
-
-    def _asker(self, talk: Talk) -> Ask:
-        async def ask(request: models.UserInputRequest) -> None:
-            talk.send(_ASKS, content=request.prompt)
-            self._moved.set()
-
-        return ask
 
     async def _triage(self, user_input: UserInput, talk: Talk) -> UserInput | None:
         """Returns the request for the planner; None if the super agent has answered it."""
@@ -314,7 +297,7 @@ class AgentOrchestrator:
         if not planning:
             await self._follow(run.id, talk)
             return
-        plan = await self.plan_service.go_on(run, talk.conversation, self._asker(talk))
+        plan = await self.plan_service.go_on(run, talk.conversation, talk.ask)
         await self._carry_out(plan, talk)
 
     async def _carry_out(self, plan: models.ExecutionPlan, talk: Talk) -> None:
@@ -334,11 +317,10 @@ class AgentOrchestrator:
         after = (await self._smith.store.events(run_id))[-1].number
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in events_during(running, self._smith.store, run_id, after):
-            body = event.body
-            for kind, name in _KINDS:
-                if isinstance(body, kind):
-                    text = str(getattr(body, "error", "") or getattr(body, "text", ""))
-                    talk.send(name, task_id=f"{run_id}/{body.step}", content=text)
+            body: Any = event.body
+            if body.type in _TOLD:
+                text = str(getattr(body, "error", "") or getattr(body, "text", ""))
+                talk.send(_TOLD[body.type], task_id=f"{run_id}/{body.step}", content=text)
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)
@@ -347,10 +329,6 @@ class AgentOrchestrator:
         if not waits and isinstance(move, AwaitReview):
             waits = f"approve the plan {move.hash}"
         talk.send(_ASKS, task_id=run.id, content=waits or run.status.value)
-
-    async def set_up(self, plan: models.ExecutionPlan | str, *, approve: str) -> Schedule:
-        """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
-        return (await self.set_up_each(plan, approve=approve))[0]
 
     async def set_up_each(
         self, plan: models.ExecutionPlan | str, *, approve: str

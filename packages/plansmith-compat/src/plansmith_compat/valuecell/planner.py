@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
-from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableText
-from plansmith.formats.dialect import dialect, plain_text
+from plansmith.errors import ModelFailed, PlansmithError, Refused
+from plansmith.formats.dialect import dialect
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
@@ -21,15 +21,15 @@ from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
 from plansmith_compat import turns
 from plansmith_compat.calling import await_value
+from plansmith_compat.reading import json_in
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations
-from plansmith_compat.valuecell.dialect import STATUSES
+from plansmith_compat.valuecell.dialect import write
 from plansmith_compat.valuecell.models import ExecutionPlan, Task, UserInput, UserInputRequest
 from plansmith_connect.a2a.cards import NAMESPACE
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import decides, text_of
-from plansmith_planner.parse.read import read_json
 from plansmith_planner.triage import agent_plan
 
 
@@ -256,10 +256,7 @@ class ExecutionPlanner:
         records = [each.record for each in bodies if isinstance(each, PlanningFailed)]
         exchanges: Any = await store.get(records[-1]) if records and records[-1] else []
         for exchange in reversed(exchanges):
-            try:
-                value = read_json(str(exchange["text"]))
-            except UnreadableText:
-                continue
+            value = json_in(str(exchange["text"]))
             if isinstance(value, dict) and decides("adequate", value.get("adequate")):
                 return text_of(value.get("guidance_message"))
         return ""
@@ -362,30 +359,21 @@ def _tasks_of(run: Run, place: Origin) -> list[Task]:
     """Returns the tasks of a run; a handed-over task has its own conversation."""
     assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
     tasks: list[Task] = []
-    for step in (each for each in run.plan.steps if isinstance(each, AgentStep)):
-        timing = timing_of(run.plan, step.id)
-        state = run.steps.get(step.id, StepState())
-        created = run.created_at or state.started_at
-        known: dict[str, Any] = {"created_at": created, "updated_at": state.finished_at or created}
-        tasks.append(
-            Task(
-                task_id=f"{run.id}/{step.id}",
-                title=short_title(step.title),
-                query=plain_text(step.task),
-                conversation_id=f"conv-{run.id}-{step.id}" if place.handed_over else place.id,
-                thread_id=place.thread,
-                user_id=place.user,
-                agent_name=step.agent,
-                status=models.TaskStatus(STATUSES[state.status]),
-                pattern=models.TaskPattern.RECURRING if timing else models.TaskPattern.ONCE,
-                schedule_config=models.ScheduleConfig.of(timing),
-                handoff_from_super_agent=place.handed_over,
-                started_at=state.started_at,
-                completed_at=state.finished_at,
-                error_message=state.error or None,
-                **{name: at for name, at in known.items() if at is not None},
-            )
-        )
+    for written in cast("Any", write(run.plan, run).value)["tasks"]:
+        name = written["task_id"]
+        own = {
+            "task_id": f"{run.id}/{name}",
+            "title": short_title(written["title"]),
+            "conversation_id": f"conv-{run.id}-{name}" if place.handed_over else place.id,
+            "thread_id": place.thread,
+            "user_id": place.user,
+            "handoff_from_super_agent": place.handed_over,
+            "created_at": run.created_at,
+            "updated_at": written["completed_at"] or run.created_at,
+        }
+        if timing_of(run.plan, name):  # also at times that ValueCell's format has no words for
+            own["pattern"] = models.TaskPattern.RECURRING
+        tasks.append(Task.model_validate(written | own))
     return tasks
 
 

@@ -16,7 +16,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.openmanus.dialect import in_words
-from plansmith_compat.reading import TEXT, choice, listed, names_of
+from plansmith_compat.reading import TEXT, choice, listed, names_of, without_run
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, text_of
 
@@ -112,11 +112,8 @@ def _known_fields(
     value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
 ) -> dict[str, Json]:
     """Returns the known fields; notes once what JManus stores beside a plan."""
-    aside = [name for name, each in value.items() if habits.snake(name) in _ASIDE and each]
-    if aside:
-        note = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
-        notes.say(note, step=step)
-    rest = {name: each for name, each in value.items() if habits.snake(name) not in _ASIDE | _FORM}
+    said = {name: each for name, each in value.items() if habits.snake(name) not in _FORM}
+    rest = without_run(said, _ASIDE, notes, step)
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
 
