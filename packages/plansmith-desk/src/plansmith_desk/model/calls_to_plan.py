@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
@@ -28,6 +29,11 @@ _APOLOGY: Final = re.compile(
     r"[^.!?]*[.!?]?"
     r"|(?:抱歉，)?(?:这里)?没有[^。！？]*工具[^。！？]*[。！？]?",
     re.IGNORECASE,
+)
+
+_NO_TOOL: Final = Sentence(
+    "the embedded model found no tool for this; it is small and may be wrong: "
+    "ask in other words, or name another model with --model"
 )
 
 
@@ -57,7 +63,10 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
         "goal": request,
         "steps": [_reply("answer", escape_text(text), "exact")],
     }
-    return plan | {"degraded": text} if _APOLOGY.fullmatch(text.strip()) else plan
+    if not _APOLOGY.fullmatch(text.strip()):
+        return plan
+    # In the model's own words it would be told as a fact, which it often is not.
+    return plan | {"degraded": in_language(_NO_TOOL, "zh" if HAN.search(request) else "en")}
 
 
 def plan_of_calls(

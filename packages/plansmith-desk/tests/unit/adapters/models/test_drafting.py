@@ -377,8 +377,8 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
 )
 def test_a_reply_that_only_apologises_is_marked_as_no_plan(text: str, *, apology: bool) -> None:
     made = Plan.model_validate(plan_of_reply(text, "fax it"))
-    assert made.degraded == (text if apology else None)
     assert only_stands_in(made) is apology
+    assert text not in (made.degraded or "")  # the model is no witness of what there is
 
 
 def plan(request: str, specs: list[ToolSpec], *calls: dict[str, Any]) -> dict[str, Any]:
