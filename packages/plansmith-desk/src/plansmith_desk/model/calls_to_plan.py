@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, cast
 
@@ -14,11 +14,9 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
-from plansmith_desk.model.grounding import ASK, Drafted, grounded, without_later
+from plansmith_desk.model.grounding import ASK, Drafted, grounded
 from plansmith_desk.model.prompt import WORDS, DraftTask, Offered, Schema
 
-# What is done to a draft; each part can be left out, to measure what it gives.
-PARTS: Final = ("grounding",)
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.
 _ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", re.IGNORECASE)
@@ -37,24 +35,15 @@ _NO_TOOL: Final = Sentence(
 )
 
 
-def plan_of_draft(text: str, task: DraftTask, without: Collection[str] = ()) -> dict[str, Json]:
-    """Returns the plan that a draft stands for."""
+def plan_of_draft(text: str, task: DraftTask) -> dict[str, Json]:
+    """Returns the plan that a draft stands for, without the values that it invented."""
     answer: dict[str, Any] = json.loads(text)
     request = task.changes if task.before else task.request
     if "reply" in answer:
         return plan_of_reply(str(answer["reply"]), request or task.request)
     tools = {tool.name: tool for tool in task.tools}
-    return plan_of_calls(judged(answer["calls"], task, without), tools, request or task.request)
-
-
-def judged(
-    calls: Sequence[Drafted], task: DraftTask, without: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Returns drafted calls without invented values."""
-    tools = {tool.name: tool for tool in task.tools}
-    if "grounding" in without:
-        return without_later(calls, tools)
-    return grounded(calls, tools, task.request_text, task.context)
+    calls = grounded(answer["calls"], tools, task.request_text, task.context)
+    return plan_of_calls(calls, tools, request or task.request)
 
 
 def plan_of_reply(text: str, request: str) -> dict[str, Json]:
@@ -215,9 +204,7 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     """Returns a grammar for drafts that reply or call these tools with valid arguments."""
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
-    ws = book.use("ws")
-    start = literal('{"reply":')
-    reply = f'{start} {book.use("string")} "}}"'
+    reply = literal('{"reply":') + ' string "}"'
     if not tools:
         return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.
@@ -230,9 +217,9 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
         book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
         for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
     )
-    rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
-    calls = f'{first} ("," {ws} {second} {rest})?'
-    whole = f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"'
+    rest = f'("," ws {later}){{0,{MOST_CALLS - 2}}}'
+    calls = f'{first} ("," ws {second} {rest})?'
+    whole = literal('{"calls"') + f' ":" ws "[" {calls} "]" "}}"'
     return book.text(f"{reply} | {whole}")
 
 
