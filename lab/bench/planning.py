@@ -22,7 +22,6 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.ports import ChatModel
-from plansmith_desk.model.calls_to_plan import PARTS
 from plansmith_desk.model.embedded import CONTEXT, embedded_model
 from plansmith_desk.model.engine import shared_engine
 from plansmith_desk.model.files import ModelFolder, weights_path
@@ -232,7 +231,7 @@ def chosen_model(args: argparse.Namespace) -> ChatModel:
     name: str = args.model
     if name == "local" or name.startswith("local:"):
         wished = name.removeprefix("local").removeprefix(":")
-        return raw_model(wished) if args.raw else embedded_model(wished, without=args.without)
+        return raw_model(wished) if args.raw else embedded_model(wished)
     return ProviderModel(name, base_url=args.base_url)
 
 
@@ -267,9 +266,6 @@ def main() -> None:
         "--rows", type=Path, default=Path("lab/bench/results/planning-rows.jsonl"), help="kept rows"
     )
     parser.add_argument("--raw", action="store_true", help="whole plans instead of calls")
-    parser.add_argument(
-        "--without", nargs="+", default=(), choices=PARTS, help="parts of drafting to leave out"
-    )
     parser.add_argument(
         "--gate",
         type=Path,

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from lab.training.prompts import Renderer, Row, compact
 from lab.training.rows.check import read_rows
 from lab.training.score import plain
-from plansmith_desk.model.calls_to_plan import PARTS, judged
+from plansmith_desk.model.grounding import grounded, without_later
 from plansmith_desk.model.prompt import DraftTask
 
-_VARIANTS: Final = ((), *((part,) for part in PARTS))
+_VARIANTS: Final = ("", "grounding")
 
 
 class Draft(NamedTuple):
@@ -61,19 +61,21 @@ def _key(row: Row) -> str:
     return compact([row["request"], row.get("folder"), row.get("remark"), row["tools"]])
 
 
-def count(some: Sequence[Draft], without: Sequence[str]) -> Count:
-    """Counts exact drafts when some parts are left out."""
+def count(some: Sequence[Draft], without: str) -> Count:
+    """Counts exact drafts, also when grounding is left out."""
     exact = changed = 0
     for draft in some:
         calls, wanted = draft.given.get("calls"), draft.wanted.get("calls")
-        offered = {tool.name for tool in draft.task.tools}
+        offered = {tool.name: tool for tool in draft.task.tools}
         if not calls or not wanted or any(each.get("tool") not in offered for each in calls):
             exact += bool(draft.given.get("reply")) and not wanted
             continue
-        made = judged(calls, draft.task, without)
+        made = without_later(calls, offered)
+        if not without:
+            made = grounded(calls, offered, draft.task.request_text, draft.task.context)
         changed += made != calls
         # A table may be called by its path or by its name.
-        exact += plain(made) in (plain(wanted), plain(judged(wanted, draft.task, ["grounding"])))
+        exact += plain(made) in (plain(wanted), plain(without_later(wanted, offered)))
     return Count(len(some), exact, changed)
 
 
@@ -88,7 +90,7 @@ def main() -> None:
     for family in dict.fromkeys(draft.family for draft in every):
         for without in _VARIANTS:
             found = count([draft for draft in every if draft.family == family], without)
-            cells = (family, " and ".join(without), *map(str, found))
+            cells = (family, without, *map(str, found))
             print(f"| {' | '.join(cells)} |")
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.unit.adapters.models.gguf_writer import Value, write_gguf
-
-from plansmith_desk.model.gguf import GgufFile
+from gguf import GGUFReader
+from tests.unit.adapters.models.gguf_writer import Value, header_of, write_gguf
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:
@@ -40,13 +39,11 @@ def convert(lora: Path, adapter: Path, name: str) -> int:
 
 def restore(adapter: Path, lora: Path) -> int:
     """Writes the weights of an adapter as a LoRA that can be trained on; returns their number."""
-    file = GgufFile(adapter)
     arrays: dict[str, npt.NDArray[Any]] = {
-        name: np.asarray(each.data).view(np.float16).reshape(each.shape)
-        for name, each in file.tensors.items()
+        each.name: np.asarray(each.data) for each in GGUFReader(adapter).tensors
     }
     rank = next(each.shape[0] for name, each in arrays.items() if name.endswith(".lora_a"))
-    alpha = float(file.header["adapter.lora.alpha"])
+    alpha = float(header_of(adapter)["adapter.lora.alpha"])
     np.savez(lora, allow_pickle=False, rank=rank, alpha=alpha, **arrays)
     return sum(each.size for each in arrays.values())
 

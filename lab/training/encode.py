@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from tests.unit.adapters.models.gguf_writer import header_of
 
 from lab.training.processes import in_processes
 from lab.training.prompts import Rendered, Renderer, Row
 from lab.training.tokenizer import Tokenizer
-from plansmith_desk.model.gguf import GgufFile
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
 _COMMON: Final = 20_000
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=Path, help=about)
     parser.add_argument("--jobs", type=int, default=1, help="processes that render and encode")
     options = parser.parse_args()
-    tokenizer = Tokenizer(GgufFile(options.model).header)
+    tokenizer = Tokenizer(header_of(options.model))
     given = [*read_rows(options.train, 0), *read_rows(options.validation, 1)]
     rows = encode_rows(given, tokenizer, jobs=options.jobs)
     if options.vocabulary:

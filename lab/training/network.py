@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from gguf import GGMLQuantizationType, dequantize
 from torch import Tensor
 from torch.nn import functional
 
 from lab.training.attention import best_attention
 from lab.training.network_files import read_index, read_raw
 from lab.training.rounding import RoundedLinear, rounded
-from plansmith_desk.model.gguf import dequantize
 
 # The linear layers of a block, joined where they read the same input.
 JOINED: Final = {
@@ -76,7 +76,7 @@ def load_weights(
 
     def weight(entry: dict[str, Any]) -> tuple[str, Tensor]:
         data = raw[entry["start"] : entry["start"] + entry["bytes"]]
-        values = dequantize(entry["kind"], data, tuple(entry["shape"]))
+        values = dequantize(data, GGMLQuantizationType[entry["kind"]]).reshape(entry["shape"])
         exact = quantised and values.ndim == 2 and entry["name"] != "token_embd.weight"
         kept = torch.float32 if exact else dtype
         return entry["name"], torch.from_numpy(values).to(device=device, dtype=kept)

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-
-from plansmith_desk.model.gguf import GgufFile, RawTensor
+from gguf import GGUFReader
+from gguf.gguf_reader import ReaderTensor
+from tests.unit.adapters.models.gguf_writer import header_of
 
 _PIECE: Final = 54_000_000
 _BY_WORD: Final = ("token_embd.weight", "output.weight")
@@ -37,12 +38,11 @@ def config_of(header: dict[str, Any], vocabulary: int) -> dict[str, float | int]
 
 def pack(model: Path, words: npt.NDArray[Any], folder: Path, piece: int = _PIECE) -> list[str]:
     """Writes the pieces and their index; returns the names of the pieces."""
-    file = GgufFile(model)
     entries: list[dict[str, Any]] = []
     out = bytearray()
-    for tensor in file.tensors.values():
+    for tensor in GGUFReader(model).tensors:
         raw, shape = _in_use(tensor, words)
-        entry = {"name": tensor.name, "kind": tensor.kind, "shape": shape}
+        entry = {"name": tensor.name, "kind": tensor.tensor_type.name, "shape": shape}
         entries.append(entry | {"start": len(out), "bytes": len(raw)})
         out += raw
     names: list[str] = []
@@ -51,15 +51,16 @@ def pack(model: Path, words: npt.NDArray[Any], folder: Path, piece: int = _PIECE
         names.append(f"piece{len(names)}")
         (folder / names[-1]).mkdir(parents=True, exist_ok=True)
         (folder / names[-1] / "weights").write_bytes(out[start : start + even])
-    index = {"config": config_of(file.header, len(words)), "pieces": names, "tensors": entries}
+    index = {"config": config_of(header_of(model), len(words)), "pieces": names, "tensors": entries}
     (folder / "index").mkdir(parents=True, exist_ok=True)
     (folder / "index" / "index.json").write_text(json.dumps(index), encoding="utf-8")
     return names
 
 
-def _in_use(tensor: RawTensor, words: npt.NDArray[Any]) -> tuple[bytes, list[int]]:
-    data = tensor.data[words] if tensor.name in _BY_WORD else tensor.data
-    shape = [len(words), *tensor.shape[1:]] if tensor.name in _BY_WORD else list(tensor.shape)
+def _in_use(tensor: ReaderTensor, words: npt.NDArray[Any]) -> tuple[bytes, list[int]]:
+    data, shape = tensor.data, [int(each) for each in reversed(tensor.shape)]
+    if tensor.name in _BY_WORD:
+        data, shape = data[words], [len(words), *shape[1:]]
     return np.ascontiguousarray(data).tobytes(), shape
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+from tests.unit.adapters.models.gguf_writer import header_of
 
 from lab.training.tokenizer import Tokenizer
-from plansmith_desk.model.gguf import GgufFile
 
 _REFERENCE: Final = re.compile(r"(\$\d)(?:\.[\w.]+)?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
@@ -138,7 +138,7 @@ def main() -> None:
     options = parser.parse_args()
     groups: dict[str, list[Score]] = defaultdict(list)
     wrong: list[str] = []
-    tokenizer = Tokenizer(GgufFile(options.model).header)
+    tokenizer = Tokenizer(header_of(options.model))
     for row, text in written_answers(options.data, options.answers, tokenizer):
         score = score_row(row, text)
         family, kind, lang = row["family"], row.get("kind", "?"), row.get("lang", "?")

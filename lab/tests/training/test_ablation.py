@@ -26,5 +26,5 @@ def test_the_ablation_counts_what_each_part_puts_right_and_what_it_changes() -> 
     rows = [row("Mail Bo", "mail.send", {"to": "Bo"}, tools=[MAIL], family="tools")]
     written = row("", "mail.send", {"to": "Bo", "copies": 7})
     mails = list(drafts(rows, [{**rows[0], "written": compact(written["answer"])}], Renderer()))
-    assert count(mails, ()) == Count(1, 1, 1)
-    assert count(mails, ("grounding",)) == Count(1, 0, 0)
+    assert count(mails, "") == Count(1, 1, 1)
+    assert count(mails, "grounding") == Count(1, 0, 0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType, GGUFReader, dequantize
 from lab.tests.training.toy_rows import ANSWER, CHINESE, FOLDER, TOOLS, folder_row, sql
 from lab.training.batches import Data, batch_of, cut_batches
 from lab.training.encode import arrays_of, encode_rows, vocabulary_of
@@ -15,7 +16,6 @@ from lab.training.prompts import Renderer, Row
 from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
-from plansmith_desk.model.gguf import GgufFile, dequantize
 from plansmith_desk.model.prompt import RULES
 from plansmith_desk.model.wording import SYSTEM
 
@@ -135,10 +135,11 @@ def test_packed_pieces_hold_the_weights_of_the_words_in_use(tmp_path: Path) -> N
     index, raw = read_index(tmp_path / "pack"), read_raw(tmp_path / "pack")
     assert len(names) > 1
     assert index["config"]["vocabulary"] == 3
+    tensors = {each.name: each for each in GGUFReader(model).tensors}
     for entry in index["tensors"]:
-        tensor = GgufFile(model).tensors[entry["name"]]
         data = raw[entry["start"] : entry["start"] + entry["bytes"]]
-        values = dequantize(entry["kind"], data, tuple(entry["shape"]))
-        whole = dequantize(tensor.kind, tensor.data, tensor.shape)
+        kind, shape = GGMLQuantizationType[entry["kind"]], entry["shape"]
+        values = dequantize(data, kind).reshape(shape)
+        whole = dequantize(tensors[entry["name"]].data, kind)
         by_word = entry["name"] in {"token_embd.weight", "output.weight"}
         assert (values == (whole[words] if by_word else whole)).all()

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType, dequantize
 from lab.tests.training.toy_rows import ANSWER
 from lab.training.convert import convert
 from lab.training.encode import arrays_of, encode_rows
 from lab.training.pack import pack
 from lab.training.prompts import Row
 from lab.training.tokenizer import Tokenizer
+from tests.unit.adapters.models.gguf_writer import header_of
 from tests.unit.adapters.models.toy_model import LAYERS, Runtime, toy_header, write_toy_model
 
-from plansmith_desk.model.gguf import GgufFile, dequantize, merge, quantize
+from plansmith_desk.model.gguf import merge, quantize
 
 ROOT = Path(__file__).parents[3]
 needs_torch = pytest.mark.skipif(
@@ -46,7 +48,7 @@ def test_a_converted_adapter_changes_what_the_runtime_writes(tmp_path: Path) -> 
     model = write_toy_model(tmp_path / "toy.gguf")
     size = convert(toy_lora(tmp_path / "lora.npz"), tmp_path / "adapter.gguf", "toy")
     assert size == (tmp_path / "adapter.gguf").stat().st_size
-    assert GgufFile(tmp_path / "adapter.gguf").header["adapter.lora.alpha"] == 8.0
+    assert header_of(tmp_path / "adapter.gguf")["adapter.lora.alpha"] == 8.0
     plain = Runtime(model).likeliest("the total")
     assert Runtime(model, tmp_path / "adapter.gguf").likeliest("the total") != plain
 
@@ -122,7 +124,7 @@ def test_rounded_weights_in_training_are_those_of_a_prepared_file(tmp_path: Path
     values = np.random.default_rng(3).standard_normal((8, 96)).astype(np.float32)
     values[2] = 0.0
     found = rounding.rounded(torch.from_numpy(values)).numpy()
-    assert (found == dequantize("Q4_0", quantize(values), values.shape)).all()
+    assert (found == dequantize(quantize(values), GGMLQuantizationType.Q4_0)).all()
 
 
 @needs_torch
@@ -134,12 +136,12 @@ def test_a_toy_training_aware_of_rounding_keeps_its_answers_in_a_prepared_file(
     said = run(tmp_path, "train", "lora.npz", *options)
     assert losses(said)[-1] < losses(said)[0] / 2
     convert(tmp_path / "lora.npz", tmp_path / "adapter.gguf", "toy")
-    with (tmp_path / "merged.gguf").open("wb") as out:
-        merge(model, tmp_path / "adapter.gguf", out, threads=1, progress=lambda _: None)
+    merged = tmp_path / "merged.gguf"
+    merge(model, tmp_path / "adapter.gguf", merged, threads=1, progress=lambda _: None)
     tokenizer = Tokenizer(toy_header())
     row = encode_rows([(0, {**ANSWER, "request": "the 1", "answer": "total 1"})], tokenizer)[0]
     asked = row.start + tokenizer.decode(row.rest)
-    written = Runtime(tmp_path / "merged.gguf").likeliest(asked)
+    written = Runtime(merged).likeliest(asked)
     assert max(written, key=lambda token: written[token]) == row.answer[0]
 
 

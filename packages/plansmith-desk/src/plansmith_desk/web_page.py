@@ -14,13 +14,9 @@ from urllib.parse import urljoin, urlsplit
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith_desk.encodings import decoded, marked
 
 _META: Final = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*+[\"']?\s*([\w.:-]{1,40})")
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 # Codecs that are not ways to write a page, and some that take very long on purpose-made bytes.
 _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefined mbcs oem"
 
@@ -48,9 +44,9 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
 def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, list[str]]:
     """Decodes a body; returns the text, and notes on guesses."""
     notes: list[str] = []
-    marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
     meta = _META.search(body[:4096]) if html else None
-    for name in filter(None, (marked, charset, meta[1].decode("ascii", "replace") if meta else "")):
+    told = (marked(body), charset, meta[1].decode("ascii", "replace") if meta else "")
+    for name in filter(None, told):
         known = _codec(name)
         if known is None:
             notes.append(f"the charset {name[:40]!r} is not known")
@@ -60,11 +56,10 @@ def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, list[str]]:
         if bad:
             notes.append(f"{bad} characters are not in {known} and were replaced")
         return text, notes
-    try:
-        return body.decode("utf-8"), notes
-    except UnicodeDecodeError:
-        notes.append("no charset was given and it is not UTF-8: read as windows-1252")
-        return body.decode("windows-1252", "replace"), notes
+    text, guess = decoded(body)
+    if guess:
+        notes.append(f"no charset was given and it is not UTF-8: read as {guess}")
+    return text, notes
 
 
 def _codec(name: str) -> str | None:

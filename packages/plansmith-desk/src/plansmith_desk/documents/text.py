@@ -23,18 +23,18 @@ from xml.parsers import expat
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
+from plansmith_desk.encodings import decoded, marked
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_planner.context.files import page_text
 
 PAGED: Final = frozenset({".pdf", ".docx"})
 _WEB: Final = frozenset({".html", ".htm"})
-_USUAL_CHINESE: Final = re.compile("[\u4e00-\u9fff\u3000-\u3002\uff00-\uff60]")
 
 
 def file_text(name: str, data: bytes) -> tuple[str, list[str]]:
     """Returns the text of a file as it stands there, and notes on what was not read."""
     if not is_paged(name):
-        return _decoded(name, data), []
+        return _plain_text(name, data), []
     found = _in_child(name, data, head=False, seconds=_SECONDS)
     return str(found["text"]), list(found["notes"])
 
@@ -103,20 +103,14 @@ def kind(name: str) -> str:
     return f".{end.lower()}" if before and dot else ""
 
 
-def _decoded(name: str, data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace").removeprefix("\ufeff")
-    if b"\0" in data:
+def _plain_text(name: str, data: bytes) -> str:
+    if b"\0" in data and not marked(data):
         raise ToolFailed(Sentence("{name} is not a text file", name=name))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        pass
-    text = data.decode("gb18030", "replace")
-    # Chinese text of older programs. Other bytes read so give rare signs between Latin letters.
-    if len(_USUAL_CHINESE.findall(text)) > 0.3 * len(text) and "\ufffd" not in text:
-        return text
-    raise ToolFailed(Sentence("{name} is not a text file in UTF-8", name=name))
+    text, guess = decoded(data)
+    # Any bytes can be read as Windows-1252.
+    if guess == "Windows-1252":
+        raise ToolFailed(Sentence("{name} is not a text file in UTF-8", name=name))
+    return text
 
 
 _MOST_PAGES: Final = 500

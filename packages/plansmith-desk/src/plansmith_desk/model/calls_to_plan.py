@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
-from plansmith_desk.model.grounding import ASK, Drafted, grounded, without_later
+from plansmith_desk.model.grounding import ASK, Drafted, grounded
 from plansmith_desk.model.prompt import WORDS, DraftTask, Offered, Schema
 
-# What is done to a draft; each part can be left out, to measure what it gives.
-PARTS: Final = ("grounding",)
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.
 _ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", re.IGNORECASE)
@@ -30,25 +29,21 @@ _APOLOGY: Final = re.compile(
     re.IGNORECASE,
 )
 
+_NO_TOOL: Final = Sentence(
+    "the embedded model found no tool for this; it is small and may be wrong: "
+    "ask in other words, or name another model with --model"
+)
 
-def plan_of_draft(text: str, task: DraftTask, without: Collection[str] = ()) -> dict[str, Json]:
-    """Returns the plan that a draft stands for."""
+
+def plan_of_draft(text: str, task: DraftTask) -> dict[str, Json]:
+    """Returns the plan that a draft stands for, without the values that it invented."""
     answer: dict[str, Any] = json.loads(text)
     request = task.changes if task.before else task.request
     if "reply" in answer:
         return plan_of_reply(str(answer["reply"]), request or task.request)
     tools = {tool.name: tool for tool in task.tools}
-    return plan_of_calls(judged(answer["calls"], task, without), tools, request or task.request)
-
-
-def judged(
-    calls: Sequence[Drafted], task: DraftTask, without: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Returns drafted calls without invented values."""
-    tools = {tool.name: tool for tool in task.tools}
-    if "grounding" in without:
-        return without_later(calls, tools)
-    return grounded(calls, tools, task.request_text, task.context)
+    calls = grounded(answer["calls"], tools, task.request_text, task.context)
+    return plan_of_calls(calls, tools, request or task.request)
 
 
 def plan_of_reply(text: str, request: str) -> dict[str, Json]:
@@ -57,7 +52,10 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
         "goal": request,
         "steps": [_reply("answer", escape_text(text), "exact")],
     }
-    return plan | {"degraded": text} if _APOLOGY.fullmatch(text.strip()) else plan
+    if not _APOLOGY.fullmatch(text.strip()):
+        return plan
+    # In the model's own words it would be told as a fact, which it often is not.
+    return plan | {"degraded": in_language(_NO_TOOL, "zh" if HAN.search(request) else "en")}
 
 
 def plan_of_calls(
@@ -206,9 +204,7 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     """Returns a grammar for drafts that reply or call these tools with valid arguments."""
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
-    ws = book.use("ws")
-    start = literal('{"reply":')
-    reply = f'{start} {book.use("string")} "}}"'
+    reply = literal('{"reply":') + ' string "}"'
     if not tools:
         return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.
@@ -221,9 +217,9 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
         book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
         for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
     )
-    rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
-    calls = f'{first} ("," {ws} {second} {rest})?'
-    whole = f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"'
+    rest = f'("," ws {later}){{0,{MOST_CALLS - 2}}}'
+    calls = f'{first} ("," ws {second} {rest})?'
+    whole = literal('{"calls"') + f' ":" ws "[" {calls} "]" "}}"'
     return book.text(f"{reply} | {whole}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -32,10 +32,9 @@ _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 class DraftingModel:
     """Drafts plans as calls, skips triage, and checks the facts in replies."""
 
-    def __init__(self, model: LocalModel, *, without: Collection[str] = ()) -> None:
+    def __init__(self, model: LocalModel) -> None:
         self.name = model.name
         self._model = model
-        self._without = without
 
     def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         match prompt.brief:
@@ -87,7 +86,7 @@ class DraftingModel:
                 break
         else:
             text, form = drafts[0]
-        plan = plan_of_draft(text, form, self._without)
+        plan = plan_of_draft(text, form)
         if is_repeated(text, form):
             language = "zh" if HAN.search(task.request) else "en"
             plan |= {"degraded": in_language(_REPEATED, language)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -16,16 +15,9 @@ _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted wi
 
 
 def embedded_model(
-    name: str = "",
-    *,
-    context: int = CONTEXT,
-    folder: Path | None = None,
-    without: Collection[str] = (),
+    name: str = "", *, context: int = CONTEXT, folder: Path | None = None
 ) -> LocalModel | DraftingModel:
-    """Returns the model of a name; loads and checks nothing before its first call.
-
-    `without` names parts of drafting to leave out, so that a bench can measure them.
-    """
+    """Returns the model of a name; loads and checks nothing before its first call."""
     models = ModelFolder(folder)
     wished = name or models.chosen or DEFAULT
 
@@ -45,4 +37,4 @@ def embedded_model(
     path = Path(base).expanduser()
     # An adapter is trained to write calls.
     writes_plans = not adapter and path.is_file() and path.stat().st_size >= _LARGE
-    return model if writes_plans else DraftingModel(model, without=without)
+    return model if writes_plans else DraftingModel(model)

@@ -366,8 +366,8 @@ class Preparation:
         return self.path
 
     def _make(self, tell: Tell, threads: int) -> None:
-        if find_spec("numpy") is None:
-            raise NotPrepared(Sentence("numpy is missing: install plansmith[local]"))
+        if find_spec("gguf") is None:
+            raise NotPrepared(Sentence("gguf is missing: install plansmith[local]"))
         # The prepared file is never larger than the one that it is made from.
         if flaw := too_little_space(self.folder, self.model.size + (64 << 20), self.model.name):
             raise NotPrepared(flaw)
@@ -385,9 +385,9 @@ class Preparation:
         # numpy takes long to load, and only this needs it.
         merge: Any = import_module("plansmith_desk.model.gguf").merge
         try:
-            with fresh.open("wb") as out:
-                base = models.path(self.model)
-                digest = merge(base, self.adapter, out, threads=threads, progress=progress)
+            base = models.path(self.model)
+            merge(base, self.adapter, fresh, threads=threads, progress=progress)
+            digest = digest_of(fresh)
             fresh.replace(self.path)
         except ValueError as error:
             raise NotPrepared(str(error)) from None

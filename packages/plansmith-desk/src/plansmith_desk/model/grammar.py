@@ -32,7 +32,7 @@ _TYPES: Final = {
     dict: "object",
     list: "array",
 }
-# Rules that may be named in expressions; each is written out only when it is used.
+# The rules of every grammar, which expressions name.
 _RULES: Final = {
     "ws": '" "?',
     "char": '[^"\\\\\\x00-\\x1f\\x7f] | "\\\\" ["\\\\/bfnrt]',
@@ -49,7 +49,6 @@ _RULES: Final = {
     "moment": '[0-2] [0-9] ":" [0-5] [0-9] ":" [0-5] [0-9] ("Z" | [+-] [0-9]{2} ":" [0-9]{2})',
 }
 _FORMATS: Final = {"date": "day", "time": "moment", "date-time": 'day "T" moment'}
-_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\[\]\\]|\\.)*\]|([a-z]+)')
 
 
 def grammar_of(schema: Mapping[str, Json]) -> str:
@@ -88,21 +87,9 @@ class GrammarBook:
         self._deep = 0
 
     def text(self, root: str) -> str:
-        rows = {"root": root, **self._rules}
+        char = _RULES["char"].replace("\\x7f]", f"\\x7f{self._without}]")
+        rows = {"root": root, **_RULES, "char": char, **self._rules}
         return "\n".join(f"{name} ::= {expression}" for name, expression in rows.items()) + "\n"
-
-    def use(self, name: str) -> str:
-        """Adds a predefined rule and those that it names; returns its name."""
-        if name not in self._rules:
-            without = f"\\x7f{self._without}]"
-            self._rules[name] = _RULES[name].replace("\\x7f]", without)
-            self._use_all(_RULES[name])
-        return name
-
-    def _use_all(self, expression: str) -> str:
-        for other in filter(None, _NAMES.findall(expression)):
-            self.use(other)
-        return expression
 
     def rule(self, expression: str) -> str:
         """Adds an expression as a rule and returns its name; equal expressions share one."""
@@ -121,7 +108,7 @@ class GrammarBook:
 
     def value(self, schema: Any) -> str:
         if not isinstance(schema, Mapping) or self._deep > _DEEPEST:
-            return self.use("value")
+            return "value"
         self._deep += 1
         found = self._value(cast("Schema", schema))
         self._deep -= 1
@@ -156,11 +143,11 @@ class GrammarBook:
             case "string":
                 return self._string(schema)
             case "integer":
-                return self.use("whole")
+                return "whole"
             case "number" | "boolean" | "null":
-                return self.use(kind)
+                return kind
             case _:
-                return self.use("value")
+                return "value"
 
     def _either(self, parts: Iterable[str]) -> str:
         several = list(dict.fromkeys(parts))
@@ -173,7 +160,7 @@ class GrammarBook:
             return self._names[key]
         target = self._at(pointer)
         if target is None:
-            return self.use("value")
+            return "value"
         name = self._names[key] = f"r{len(self._names)}"
         self._rules[name] = ""
         deep, self._deep = self._deep, 0
@@ -206,15 +193,15 @@ class GrammarBook:
         if schema.get("additionalProperties") is False:
             return '"{" "}"'
         content = self.value(schema.get("additionalProperties", True))
-        pair = self.rule(f'{self.use("string")} ":" {self.use("ws")} {content}')
+        pair = self.rule(f'string ":" ws {content}')
         return self.rule(f'"{{" {self._several(pair, _bounds(schema, "Properties"))} "}}"')
 
     def record(self, fields: Mapping[str, str], required: Sequence[str]) -> str:
         """Returns an object of named expressions in order; optional ones may be left out."""
-        ws, head, tail = self.use("ws"), "", ""
+        head = tail = ""
         for name, expression in [*fields.items()][::-1]:
-            pair = self.rule(f'{exactly(name)} ":" {ws} {expression}')
-            here, more = f"{pair} {tail}".strip(), f'"," {ws} {pair}'
+            pair = self.rule(f'{exactly(name)} ":" ws {expression}')
+            here, more = f"{pair} {tail}".strip(), f'"," ws {pair}'
             if name in required:
                 head, tail = here, self.rule(f"{more} {tail}".strip())
             else:
@@ -226,7 +213,7 @@ class GrammarBook:
         items: Any = schema.get("items", True)
         first: Any = cast("Any", items) if isinstance(items, list) else schema.get("prefixItems")
         if first:
-            joined = f' "," {self.use("ws")} '.join(map(self.value, cast("list[Any]", first)))
+            joined = ' "," ws '.join(map(self.value, cast("list[Any]", first)))
             return self.rule(f'"[" {joined} "]"')
         if items is False:
             return '"[" "]"'
@@ -237,12 +224,12 @@ class GrammarBook:
         if most == 0:
             return '""'
         high = "" if most is None else most - 1
-        more = f'("," {self.use("ws")} {part}){{{max(least - 1, 0)},{high}}}'
+        more = f'("," ws {part}){{{max(least - 1, 0)},{high}}}'
         return f"{part} {more}" if least else f"({part} {more})?"
 
     def _string(self, schema: Schema) -> str:
         inside = _FORMATS.get(str(schema.get("format")))
-        return self.rule(quoted(self._use_all(inside))) if inside else self.use("string")
+        return self.rule(quoted(inside)) if inside else "string"
 
 
 def _kinds(schema: Schema) -> list[str]:

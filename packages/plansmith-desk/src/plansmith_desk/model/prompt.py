@@ -191,11 +191,11 @@ def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
 
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
-    slim = easiest([tool for tool in tools if tool.name not in _NEVER])
-    if len(slim) > _MOST_WITH_NOTES:
-        slim = tuple(tool.without(_RARE.get(tool.name, ())) for tool in slim)
-    writes = [tool for tool in slim if not tool.only_reads and not tool.is_agent]
-    return slim if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*slim, WORDS)
+    some = tuple(slim(tool) for tool in tools if tool.name not in _NEVER)
+    if len(some) > _MOST_WITH_NOTES:
+        some = tuple(tool.without(_RARE.get(tool.name, ())) for tool in some)
+    writes = [tool for tool in some if not tool.only_reads and not tool.is_agent]
+    return some if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*some, WORDS)
 
 
 def draft_prompt(task: DraftTask) -> list[Message]:
@@ -237,7 +237,6 @@ _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
 _MANY: Final = 5  # optional arguments from which a small model loses sight
 _MOST_OPTIONAL: Final = 6
-_MANY_NESTED: Final = 2
 _WORDS: Final = {
     "string": "text",
     "integer": "whole number",
@@ -323,30 +322,6 @@ def slim(tool: Offered) -> Offered:
     ]
     kept = [name for name in optional if name not in details]
     return tool.without([*details, *kept[_MOST_OPTIONAL:]])
-
-
-def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
-    """Returns the tools, slim; of two tools for one source, the one with SQL.
-
-    Small models write a query well, and conditions inside lists inside objects badly.
-    """
-    speaking = {
-        tool.name.rpartition(".")[0]
-        for tool in tools
-        if any(each.get("format") == "sql" for each in tool.fields.values())
-    }
-    return tuple(
-        slim(tool)
-        for tool in tools
-        if tool.name.rpartition(".")[0] not in speaking
-        or sum(map(_is_nested, tool.fields.values())) < _MANY_NESTED
-    )
-
-
-def _is_nested(schema: Schema) -> bool:
-    """Whether an argument is an object, or a list of objects."""
-    inner = schema.get("items") if schema.get("type") == "array" else schema
-    return isinstance(inner, Mapping) and "properties" in inner
 
 
 def signature(tool: Offered, *, short: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import json
@@ -22,6 +21,7 @@ from plansmith.plan.data import written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Job
+from plansmith_desk.encodings import decoded
 from plansmith_desk.folder import FileTooLarge, Folder, NoSuchFile
 from plansmith_desk.sql.rows import Data as Data  # noqa: PLC0414 - others import it here
 from plansmith_desk.sql.rows import (
@@ -36,12 +36,6 @@ from plansmith_desk.sql.rows import (
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
-)
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
 )
 ENCODINGS: Final = (
     *("utf-8", "utf-16", "windows-1252", "iso-8859-1", "iso-8859-2", "iso-8859-15"),
@@ -68,7 +62,7 @@ def read_table(
 ) -> Data:
     """Reads the table of a file: JSON and JSON lines by extension, anything else as CSV."""
     notes: list[str] = []
-    text = _decoded(data, name, encoding, notes)
+    text = _text(data, name, encoding, notes)
     if name.lower().endswith((".json", ".jsonl", ".ndjson")):
         found = from_values(_json(text, name), name, limits=limits)
     else:
@@ -77,19 +71,20 @@ def read_table(
     return found
 
 
-def _decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
-    """Decodes a file: by its byte order mark, as UTF-8, or as Windows-1252 with a note."""
-    marked = next((known for mark, known in _BOMS if data.startswith(mark)), None)
-    try:
-        return data.decode(encoding or marked or "utf-8")
-    except UnicodeDecodeError:
-        if encoding is not None:
+def _text(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
+    """Decodes a file: as it is said, or else as it seems to be, with a note on a guess."""
+    if encoding is not None:
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
             message = Sentence("{name} is not a text in {encoding}", name=name, encoding=encoding)
             raise ToolFailed(message, hint=Sentence("name another encoding")) from None
-    if b"\0" in data:
+    text, guess = decoded(data)
+    if guess and b"\0" in data:
         raise ToolFailed(Sentence("{name} is not a text file", name=name))
-    notes.append(f"{name} is not in UTF-8: read as Windows-1252; set encoding if that is wrong")
-    return data.decode("windows-1252", "replace")
+    if guess:
+        notes.append(f"{name} is not in UTF-8: read as {guess}; set encoding if that is wrong")
+    return text
 
 
 def _json(text: str, name: str) -> Any:

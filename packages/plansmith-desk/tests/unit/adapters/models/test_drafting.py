@@ -32,9 +32,7 @@ from plansmith.tools.toolset import TEXT, fields, flag, items
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.tools import FILE_TOOLS
 from plansmith_desk.model.calls_to_plan import (
-    PARTS,
     calls_grammar,
-    judged,
     plan_of_calls,
     plan_of_draft,
     plan_of_reply,
@@ -377,8 +375,8 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
 )
 def test_a_reply_that_only_apologises_is_marked_as_no_plan(text: str, *, apology: bool) -> None:
     made = Plan.model_validate(plan_of_reply(text, "fax it"))
-    assert made.degraded == (text if apology else None)
     assert only_stands_in(made) is apology
+    assert text not in (made.degraded or "")  # the model is no witness of what there is
 
 
 def plan(request: str, specs: list[ToolSpec], *calls: dict[str, Any]) -> dict[str, Any]:
@@ -432,12 +430,9 @@ def test_the_path_of_an_export_may_be_that_of_the_named_file_with_another_ending
     assert made["steps"][0]["inputs"].get("path") == (path if kept else None)
 
 
-@pytest.mark.parametrize("without", [(), *((part,) for part in PARTS)])
-def test_a_reference_to_a_later_call_never_becomes_a_plan(
-    specs: list[ToolSpec], without: tuple[str, ...]
-) -> None:
-    made = judged([call("files.read", path="$7")], task("read it", specs), without)
-    assert made == [call("files.read", path="?")]
+def test_a_reference_to_a_later_call_never_becomes_a_plan(specs: list[ToolSpec]) -> None:
+    made = plan("read it", specs, call("files.read", path="$7"))
+    assert made["steps"][0]["inputs"] == {}  # the path is asked for
 
 
 def test_new_words_are_a_reply_that_a_later_call_writes_or_the_answer(

@@ -158,7 +158,7 @@ async def test_json_comes_as_data(server: Server) -> None:
 
 CHARSETS = [
     ("text/plain; charset=iso-8859-1", "Grüße".encode("latin-1"), "Grüße", ""),
-    ("text/plain", "Grüße".encode("cp1252"), "Grüße", "windows-1252"),
+    ("text/plain", "Grüße".encode("cp1252"), "Grüße", "Windows-1252"),
     ("text/plain; charset=utf-8", b"a\xffb", "a\ufffdb", "1 characters"),
     ("text/plain; charset=nonsense", b"abc", "abc", "not known"),
     ("text/plain; charset=unicode_escape", b"a\\u0041", "a\\u0041", "not known"),

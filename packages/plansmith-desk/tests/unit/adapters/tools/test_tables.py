@@ -159,6 +159,12 @@ async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
 FILES = [
     ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
     ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
+    (
+        "gbk.csv",
+        "城市,销量\n北京,5\n".encode("gbk"),
+        {"城市": "text", "销量": "integer"},
+        "GB18030",
+    ),
     ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "number", "b": "text"}, "1252"),
     ("money.csv", b'a,b\n"$1,200.50",x\n$3,y\n', {"a": "number", "b": "text"}, "is read as 1200.5"),
     ("gaps.csv", b"a\n12\nn/a\n-\n", {"a": "integer"}, "'n/a' and '-' is read as missing"),
