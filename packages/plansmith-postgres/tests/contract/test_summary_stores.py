@@ -433,8 +433,8 @@ async def test_retention_takes_old_fires_that_are_over_and_spares_the_newest(
 ) -> None:
     for number in range(110):
         state = FireState.RUNNING if number == 3 else FireState.DONE
-        assert await shelf.put_fire(fire(number, state=state))
-    assert await shelf.put_fire(fire(1, "rare", state=FireState.FAILED))
+        assert await shelf.put(fire(number, state=state))
+    assert await shelf.put(fire(1, "rare", state=FireState.FAILED))
     assert await shelf.prune(START + timedelta(minutes=8)) == 7
     left = {each.due for each in await shelf.fires("a", limit=200)}
     assert left == {fire(number).due for number in (3, *range(8, 110))}
