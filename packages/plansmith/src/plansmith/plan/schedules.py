@@ -138,6 +138,11 @@ class Schedule(Record):
             raise ValueError(Sentence("give a plan, a template or a request"))
         return self
 
+    def next(self, **changes: Any) -> Self:
+        """Returns the next version; no time that was handled is due again."""
+        settled = max(self.settled, changes.pop("settled", self.settled))
+        return self.replace(version=self.version + 1, settled=settled, **changes)
+
     @property
     def state(self) -> str:
         """The state in one word: `active`, `paused`, or `over` when no time is left."""
@@ -204,6 +209,10 @@ class Fire(Record):
     note: ShownText = ""
     at: Instant
     ended: Instant | None = None
+
+    def next(self, **changes: Any) -> Self:
+        """Returns the next version."""
+        return self.replace(version=self.version + 1, **changes)
 
     @property
     def key(self) -> tuple[str, datetime]:

@@ -140,8 +140,7 @@ class Firing:
         for index, fire in enumerate(open_fires):
             if fire.state is FireState.QUEUED and free > 0:
                 free -= 1
-                changes = {"version": fire.version + 1, "state": FireState.CLAIMED, "note": ""}
-                started = open_fires[index] = fire.replace(**changes)
+                started = open_fires[index] = fire.next(state=FireState.CLAIMED, note="")
                 if await self.store.put(started):
                     begun.append(self.start(schedule, started))
         return begun

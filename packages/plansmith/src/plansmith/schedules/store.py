@@ -15,7 +15,7 @@ from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore, Record, Records
 
-T = TypeVar("T", bound=Schedule | Fire)
+T = TypeVar("T", Schedule, Fire)
 _SCHEDULE: Final = "schedule"
 _FIRE: Final = "fire"
 _OPEN: Final = "open"
@@ -46,10 +46,8 @@ class ScheduleStore:
         Returns it as it then is: a fire that is over stays as it is.
         """
         kind = type(item)
-        while not (isinstance(item, Fire) and not item.state.open):
-            if isinstance(item, Schedule) and changes.get("settled"):
-                changes["settled"] = max(changes["settled"], item.settled)
-            after = item.replace(version=item.version + 1, **changes)
+        while not _is_over(item):
+            after = item.next(**changes)
             if await self.put(after):
                 return after
             found = await self._records.record(*_record(item)[:2])
@@ -93,6 +91,10 @@ class ScheduleStore:
             over = fire.state != _OPEN and fire.place < moment(before)
             old += [fire.name] if over and seen[fire.label] > _SPARED else []
         return await self._records.remove_records(_FIRE, old)
+
+
+def _is_over(item: Schedule | Fire) -> bool:
+    return isinstance(item, Fire) and not item.state.open
 
 
 def _record(item: Schedule | Fire) -> Record:
