@@ -48,7 +48,6 @@ def make_runs(given: Arguments) -> RunService:
         templates=options.get("templates"),
         policy=options.get("policy"),
         price_per_million=options.get("price_per_million"),
-        past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
         conversations=made_later(remembering),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
@@ -38,6 +38,9 @@ from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
 
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+
 _STOPPED: Final = (RunStatus.CANCELLED, RunStatus.ANSWERED)
 _QuestionKey = tuple[str, str, str, str]
 _SKIPPABLE: Final = (*NOT_STARTED, StepStatus.ASKING)
@@ -67,14 +70,7 @@ class Replayed:
         }
 
 
-class HasRuns(Protocol):
-    """A Plansmith, or anything else with a `RunService`."""
-
-    @property
-    def runs(self) -> RunService: ...
-
-
-async def replay(run_id: str, smith: HasRuns) -> Replayed:
+async def replay(run_id: str, smith: Plansmith) -> Replayed:
     """Runs the last plan of a run again, with the settings and tools of this Plansmith.
 
     Nothing is called, asked or stored: the results of tools, agents and models, and what people
