@@ -71,7 +71,7 @@ class PlanEditing:
         proposal = replace(
             taken,
             plan=edited,
-            then=[*replan.resets_for_edit(run, edited)],
+            then=[*replan.resets(run, edited, by_person=True)],
             reasons=more,
             about={"origin": origin, "restores": restores},
             by=who,
