@@ -10,7 +10,7 @@ from tests.flow.smiths import plan_of
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.templates.book import TemplateBook
+from plansmith.templates.book import TemplateBook, usable_templates
 from plansmith.templates.template import Template, pinned, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest
@@ -92,6 +92,18 @@ async def test_versions_never_change_and_the_newest_is_meant_unless_one_is_named
     with pytest.raises(Refused, match="no template 'wether'") as caught:
         await book.get("wether")
     assert "weather" in caught.value.hint
+
+
+async def test_removed_versions_are_kept_for_runs_and_their_numbers_are_not_used_again() -> None:
+    app, book = await shelf()
+    await book.save(WANTED, "weather", by="bob")
+    assert [await book.remove("weather@2"), (await book.get("weather")).version] == [1, 1]
+    assert await book.remove("weather") == 1
+    with pytest.raises(Refused, match="no template"):
+        await book.remove("weather")
+    assert (await book.save(WANTED, "weather", by="bob")).version == 3
+    every = await usable_templates(app.store, {}, removed=True)
+    assert {"weather@1", "weather@2", "weather@3"} < every.keys()
 
 
 async def test_only_a_run_that_was_done_makes_a_template() -> None:

@@ -32,7 +32,6 @@ from plansmith.store.sql import OVER_BEFORE, Change, Parameters
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
 from plansmith.store.summaries import OPEN, SummaryReads
-from plansmith.templates.book import TemplateStore
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.statements import for_postgres
@@ -425,52 +424,11 @@ async def test_retention_takes_old_fires_that_are_over_and_spares_the_newest(
 ) -> None:
     for number in range(110):
         state = FireState.RUNNING if number == 3 else FireState.DONE
-        assert await shelf.put_fire(fire(number, state=state))
-    assert await shelf.put_fire(fire(1, "rare", state=FireState.FAILED))
+        assert await shelf.put(fire(number, state=state))
+    assert await shelf.put(fire(1, "rare", state=FireState.FAILED))
     assert await shelf.prune(START + timedelta(minutes=8)) == 7
     left = {each.due for each in await shelf.fires("a", limit=200)}
     assert left == {fire(number).due for number in (3, *range(8, 110))}
     assert len(await shelf.fires("rare", limit=9)) == 1
     assert await shelf.prune(START + timedelta(days=9)) == 2
     assert len(await shelf.fires("a", limit=200)) == 101
-
-
-# Templates
-
-
-@pytest.fixture
-def templates() -> TemplateStore:
-    return TemplateStore(MemoryStore())
-
-
-async def test_versions_count_up_and_the_last_one_again_is_no_new_one(
-    templates: TemplateStore,
-) -> None:
-    assert await templates.keep("a", {"n": 1}) == 1
-    assert await templates.keep("a", {"n": 2}) == 2
-    assert await templates.keep("a", {"n": 2}) == 2
-    assert await templates.keep("a", {"n": 1}) == 3
-    assert await templates.keep("天气", ["x" * 1000]) == 1
-    assert list(await templates.kept()) == [
-        ("a", 1, False, {"n": 1}),
-        ("a", 2, False, {"n": 2}),
-        ("a", 3, False, {"n": 1}),
-        ("天气", 1, False, ["x" * 1000]),
-    ]
-
-
-async def test_removed_versions_stay_and_their_numbers_are_not_reused(
-    templates: TemplateStore,
-) -> None:
-    for number in range(3):
-        await templates.keep("a", number)
-    assert await templates.drop("a", 2) == 1
-    assert await templates.drop("a", 2) == 0
-    assert await templates.drop("b") == 0
-    assert await templates.drop("a") == 2
-    assert await templates.keep("a", "new") == 4
-    kept = await templates.kept()
-    assert [(version, removed) for _, version, removed, _ in kept] == [
-        *[(1, True), (2, True), (3, True)],
-        (4, False),
-    ]

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from plansmith.check import check_plan as checks
     from plansmith.check.constraints import Constraint
     from plansmith.engine.processes import Machine
-    from plansmith.engine.summary import CallTimings
     from plansmith.plan import limits
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.data import Record
@@ -76,7 +75,6 @@ class Options(TypedDict, total=False):
         shared_budget: What all runs together may use.
         price_per_million: The price of a million tokens in US dollars, where none is known.
         tell: Receives what happens, for a person to read.
-        past: How long calls took, for estimates.
         secrets: Values that tools get and nobody sees.
         ids: Makes the ids of runs.
         folder: The folder that runs belong to.
@@ -99,7 +97,6 @@ class Options(TypedDict, total=False):
     shared_budget: BudgetLimits
     price_per_million: Decimal | None
     tell: Tell
-    past: CallTimings
     secrets: ports.Secrets
     ids: Callable[[], str]
     folder: Path | str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plansmith import plugins
@@ -13,7 +14,7 @@ from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import RunPlanning
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.approval import approval_of_run
 
 if TYPE_CHECKING:
     from plansmith.ports import Conversations
@@ -47,7 +48,6 @@ def make_runs(given: Arguments) -> RunService:
         templates=options.get("templates"),
         policy=options.get("policy"),
         price_per_million=options.get("price_per_million"),
-        past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
         conversations=made_later(remembering),
@@ -59,7 +59,7 @@ def make_runs(given: Arguments) -> RunService:
         writer=given.writer,
         early_start=limits.early_start,
         trusts_texts=limits.tool_texts == "trust",
-        standing=StandingApproval(intake=intake).of_run,
+        standing=partial(approval_of_run, intake),
     )
     return RunService(
         planning=planning,

@@ -210,7 +210,7 @@ def test_applying_a_diff_gives_the_other_plan(pair: tuple[Plan, Plan]) -> None:
 @given(TRIPLES)
 def test_a_merge_keeps_every_edit_of_the_person(triple: tuple[Plan, Plan, Plan]) -> None:
     base, person, replan = triple
-    merged = merge_plans(base, person, replan).plan
+    merged = merge_plans(base, person, replan)
     edits = diff_plans(base, person)
     for gone in edits.removed:
         assert gone.step.id not in merged.by_id
@@ -237,6 +237,6 @@ def _assert_kept(value: Json, path: tuple[str | int, ...], change: Change, wante
 def test_a_merge_keeps_the_order_a_person_chose(triple: tuple[Plan, Plan, Plan]) -> None:
     base, person, replan = triple
     assume(diff_plans(base, person).moved)
-    merged = [step.id for step in merge_plans(base, person, replan).plan.steps]
+    merged = [step.id for step in merge_plans(base, person, replan).steps]
     kept = [step.id for step in person.steps if step.id in merged]
     assert [step_id for step_id in merged if step_id in person.by_id] == kept

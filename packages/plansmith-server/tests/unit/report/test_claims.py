@@ -37,7 +37,7 @@ def test_a_table_is_one_passage_and_what_is_below_a_bullet_is_of_it(
 
 def test_the_source_of_a_table_is_never_part_of_the_head_of_a_column() -> None:
     text = "| region | total [step:a] |\n|---|---|\n| North | 1 |\n\nSee. [step:a]"
-    report = replace(make_report(RUN, RunStatus.DONE, {}), answer=Answer(text))
+    report = replace(make_report(RUN.replace(phase=RunStatus.DONE), {}), answer=Answer(text))
     assert "| region | total |" in to_markdown(report)
     assert "<th>total</th>" in to_html(report)
     assert "See. [`a`]" in to_markdown(report)

@@ -17,7 +17,18 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AskStep, Instead, MapStep, StepFields
+from plansmith.plan.steps import (
+    KINDS,
+    SAY,
+    STEP_TYPES,
+    AskStep,
+    Instead,
+    MapStep,
+    Repeat,
+    Retry,
+    StepFields,
+    Undo,
+)
 from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
@@ -222,7 +233,7 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
     step = _flat(STEP_TYPES, without)
     inner = [each for each in STEP_TYPES if each not in (AskStep, MapStep)]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
-    timing = closed(_fields(Timing), ())
+    timing = _form(Timing)
     properties = {**_fields(Plan), "schedule": timing}
     properties["schedules"] = {"type": "object", "additionalProperties": timing}
     if for_models:  # decoders cannot constrain an object whose names are open
@@ -250,17 +261,8 @@ def plan_schema(
     return head | {"title": title} | closed(properties, required)
 
 
-_COUNT: Final[Json] = {"type": "integer", "minimum": 1}
-_PAUSE: Final[Json] = {"type": "number", "minimum": 0}
-_RULES: Final[Mapping[str, Json]] = {
-    "otherwise": closed({"value": {}}),
-    "repeat": closed(
-        {"until": {"type": "object"}, "at_most": _COUNT, "every": _PAUSE}, ("until", "at_most")
-    ),
-    "on_error": {"description": '"fail", "skip", "collect" or {"value": …}'},
-    "retry": closed({"at_most": _COUNT, "every": _PAUSE}, ("at_most",)),
-    "undo_with": closed({"tool": {"type": "string"}, "inputs": {"type": "object"}}, ("tool",)),
-}
+_RULES: Final = {"otherwise": Instead, "repeat": Repeat, "retry": Retry, "undo_with": Undo}
+_ON_ERROR: Final[Json] = {"description": '"fail", "skip", "collect" or {"value": …}'}
 _KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
 
 
@@ -270,7 +272,8 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     for kind in kinds:
         for name, each in _fields(kind).items():
             if name not in without:
-                properties.setdefault(name, _RULES.get(name) or each)
+                properties.setdefault(name, _form(_RULES[name]) if name in _RULES else each)
+    properties["on_error"] = _ON_ERROR
     names: list[Json] = [str(kind.model_fields["kind"].default) for kind in kinds]
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
@@ -283,6 +286,10 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
 def _definitions() -> dict[str, dict[str, Any]]:
     whole = Plan.model_json_schema()
     return {Plan.__name__: whole, **whole["$defs"]}
+
+
+def _form(model: type[Any]) -> dict[str, Json]:
+    return closed(_fields(model), _definitions()[model.__name__].get("required", ()))
 
 
 def _fields(model: type[Any]) -> dict[str, Json]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from plansmith.errors import PlansmithError, ReferenceFailed
 from plansmith.plan.data import Json, Path, Record, Value, same
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import Ref, lookup, rename_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import RULES, AnyStep, Step
@@ -95,15 +94,17 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
     """
     old, new = _positions(before), _positions(after)
     both = [name for name in old if name in new]
-    # The fewest steps that, when removed, leave the rest in the same order.
-    stay = _longest_rise([new[name] for name in both])
+    # Those between which nothing else has to move.
+    order = sorted(both, key=lambda name: new[name])
+    blocks = SequenceMatcher(None, both, order, autojunk=False).get_matching_blocks()
+    stay = {name for block in blocks for name in both[block.a : block.a + block.size]}
     changed: list[StepChange] = []
     for name in both:
         fields = tuple(diff_values(before.by_id[name].to_json(), after.by_id[name].to_json()))
         changed += [StepChange(id=name, fields=fields)] if fields else []
     added = [(at, step) for at, step in enumerate(after.steps) if step.id not in old]
     removed = [(at, step) for at, step in enumerate(before.steps) if step.id not in new]
-    moved = [name for name in both if new[name] not in stay]
+    moved = [name for name in both if name not in stay]
     return PlanDiff(
         plan=tuple(diff_values(_head(before), _head(after))),
         added=tuple(PlacedStep(position=at, step=step) for at, step in added),
@@ -212,30 +213,7 @@ def _positions(plan: Plan) -> dict[str, int]:
     return positions
 
 
-def _longest_rise(numbers: list[int]) -> set[int]:
-    """Returns the members of a longest increasing subsequence of distinct numbers."""
-    tails: list[int] = []
-    previous: dict[int, int | None] = {}
-    for number in numbers:
-        place = bisect_left(tails, number)
-        previous[number] = tails[place - 1] if place else None
-        tails[place : place + 1] = [number]
-    members: set[int] = set()
-    member = tails[-1] if tails else None
-    while member is not None:
-        members.add(member)
-        member = previous[member]
-    return members
-
-
-class Merge(NamedTuple):
-    """The merged plan, and a note on each place where the new plan lost to the person's edit."""
-
-    plan: Plan
-    notes: list[Problem]
-
-
-def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
+def merge_plans(base: Plan, person: Plan, replan: Plan) -> Plan:
     """Returns the new plan with all edits a person made to the base; the person always wins.
 
     Args:
@@ -244,53 +222,38 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
         replan: The new plan that a planner made.
 
     Examples:
-        >>> from plansmith import Plan, merge_plans
+        >>> from plansmith import Plan
+        >>> from plansmith.plan.diff import merge_plans
         >>> base, replan = Plan(goal="Greet"), Plan(goal="Greet", thought="in English")
-        >>> merge_plans(base, Plan(goal="Greet Ann"), replan).plan.to_json()
+        >>> merge_plans(base, Plan(goal="Greet Ann"), replan).to_json()
         {'schema_version': 1, 'goal': 'Greet Ann', 'thought': 'in English', 'steps': []}
     """
     edits = diff_plans(base, person)
-    steps, notes = dict(replan.by_id), list[Problem]()
+    steps = dict(replan.by_id)
     for gone in edits.removed:
-        if steps.pop(gone.step.id, gone.step) != gone.step:
-            why = Sentence("changed by the replan, removed by the person")
-            notes.append(_note(gone.step.id, why))
+        steps.pop(gone.step.id, None)
     for added in edits.added:
-        if steps.get(added.step.id, added.step) != added.step:
-            why = Sentence("added by both; the replan's step is left out")
-            notes.append(_note(added.step.id, why))
         steps[added.step.id] = added.step
     for change in edits.changed:
         before, edit = base.by_id[change.id], person.by_id[change.id]
-        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields, notes)
+        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields)
     head, mine = _head(replan), _head(person)
     for field in {str(edit.path[0]) for edit in edits.plan}:
         head.pop(field, None)
         head |= {field: mine[field]} if field in mine else {}
     ordered = [steps[step_id] for step_id in _merged_order(base, person, replan, steps)]
-    return Merge(Plan.model_validate(head | {"steps": ordered}), notes)
+    return Plan.model_validate(head | {"steps": ordered})
 
 
 def _edited(
-    own: AnyStep,
-    mine: AnyStep,
-    theirs: AnyStep | None,
-    edits: tuple[FieldChange, ...],
-    notes: list[Problem],
+    own: AnyStep, mine: AnyStep, theirs: AnyStep | None, edits: tuple[FieldChange, ...]
 ) -> AnyStep:
     """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
     if theirs is None:
-        why = Sentence("removed by the replan, kept since the person edited it")
-        notes.append(_note(mine.id, why))
         return mine
     original, wish, given = own.to_json(), theirs.to_json(), mine.to_json()
     replanned = {str(each.path[0]) for each in diff_values(original, wish)}
-    edited = {str(each.path[0]) for each in edits}
-    notes += [
-        _note(mine.id, Sentence("{field} changed by both; the person's edit is kept", field=field))
-        for field in sorted(replanned & edited)
-    ]
-    if "kind" in replanned | edited:
+    if "kind" in replanned | {str(each.path[0]) for each in edits}:
         return mine
     try:
         for edit in edits:
@@ -319,11 +282,6 @@ def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnySt
             placed.add(step.id)
         before = step.id if step.id in placed else before
     return result
-
-
-def _note(step_id: str, what: str) -> Problem:
-    hint = Sentence("look at this step before you approve")
-    return problem("PS312", what, hint=hint, step=step_id)
 
 
 # The fields of a step that may hold references.

@@ -138,6 +138,11 @@ class Schedule(Record):
             raise ValueError(Sentence("give a plan, a template or a request"))
         return self
 
+    def next(self, **changes: Any) -> Self:
+        """Returns the next version; no time that was handled is due again."""
+        settled = max(self.settled, changes.pop("settled", self.settled))
+        return self.replace(version=self.version + 1, settled=settled, **changes)
+
     @property
     def state(self) -> str:
         """The state in one word: `active`, `paused`, or `over` when no time is left."""
@@ -205,6 +210,10 @@ class Fire(Record):
     at: Instant
     ended: Instant | None = None
 
+    def next(self, **changes: Any) -> Self:
+        """Returns the next version."""
+        return self.replace(version=self.version + 1, **changes)
+
     @property
     def key(self) -> tuple[str, datetime]:
         return self.schedule, self.due
@@ -219,32 +228,27 @@ class Pending(NamedTuple):
 
 
 def pending(schedule: Schedule, now: datetime) -> Pending:
-    """Returns what of a schedule is due now, by its policy on missed fires."""
+    """Returns what of a schedule is due now, by its policy on missed fires.
+
+    What was due up to a moment is passed over, and what was due after it is fired.
+    """
     last = _last(schedule, now)
     if last is not None and schedule.starts(last) > now:
         last = _last(schedule, last - _MOMENT)
     if last is None:
         return Pending()
-    if schedule.missed is Missed.ALL:
-        return _within_window(schedule, now)
-    kind = _kind(schedule, last, now)
-    if kind is FireKind.LATE and schedule.missed is Missed.NONE:
-        return Pending((), passed_over(schedule, last, Sentence("missed")), last)
-    word = Sentence(
-        "missed" if schedule.missed is Missed.NONE else "missed; the next run makes up for it"
-    )
-    return Pending(((last, kind),), passed_over(schedule, last - _MOMENT, word), last)
-
-
-def _within_window(schedule: Schedule, now: datetime) -> Pending:
-    """Returns every instant within the window, in order; older ones are skipped."""
-    start = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
-    some = due(schedule.timing, after=start, until=now, anchor=schedule.created)
-    started = takewhile(lambda at: schedule.starts(at) <= now, some)
-    fires = tuple((at, _kind(schedule, at, now)) for at in started)
-    entry = passed_over(schedule, start, Sentence("missed, and older than the window"))
-    settled = fires[-1][0] if fires else entry[0] if entry else None
-    return Pending(fires, entry, settled)
+    missed, word = schedule.missed, Sentence("missed")
+    begin = last - _MOMENT
+    if missed is Missed.ALL:
+        begin = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
+        word = Sentence("missed, and older than the window")
+    elif missed is Missed.ONE:
+        word = Sentence("missed; the next run makes up for it")
+    elif _kind(schedule, last, now) is FireKind.LATE:
+        begin = last
+    some = due(schedule.timing, after=begin, until=last, anchor=schedule.created)
+    fires = tuple((at, _kind(schedule, at, now)) for at in some)
+    return Pending(fires, passed_over(schedule, begin, word), last)
 
 
 def _kind(schedule: Schedule, at: datetime, now: datetime) -> FireKind:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
@@ -15,7 +15,6 @@ from plansmith.engine.summary import CallTimings
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import (
     AwaitAnswer,
@@ -30,7 +29,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.ports import Call, PlanStore, Usage
+from plansmith.ports import Call, PlanStore, Record, Records, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
@@ -38,7 +37,9 @@ from plansmith.runs.planning import RunPlanning
 from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
-from plansmith.templates.book import Template
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
 
 _STOPPED: Final = (RunStatus.CANCELLED, RunStatus.ANSWERED)
 _QuestionKey = tuple[str, str, str, str]
@@ -69,14 +70,7 @@ class Replayed:
         }
 
 
-class HasRuns(Protocol):
-    """A Plansmith, or anything else with a `RunService`."""
-
-    @property
-    def runs(self) -> RunService: ...
-
-
-async def replay(run_id: str, smith: HasRuns) -> Replayed:
+async def replay(run_id: str, smith: Plansmith) -> Replayed:
     """Runs the last plan of a run again, with the settings and tools of this Plansmith.
 
     Nothing is called, asked or stored: the results of tools, agents and models, and what people
@@ -298,7 +292,7 @@ class _Clock:
 
 
 class _Store(MemoryStore):
-    """A store that forgets everything, and has the recorded values."""
+    """A store that forgets everything, and has the recorded values and the present templates."""
 
     def __init__(self, recorded: PlanStore) -> None:
         super().__init__()
@@ -309,6 +303,11 @@ class _Store(MemoryStore):
             return await super().get(digest)
         except JournalDamaged:
             return await self._recorded.get(digest)
+
+    async def records(self, kind: str, **which: Any) -> Sequence[Record]:
+        if isinstance(self._recorded, Records):
+            return await self._recorded.records(kind, **which)
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,28 +333,10 @@ class _RecordedCallees(Callees):
 class _Intake(PlanIntake):
     """Checks plans as another intake does, and gives recorded callees."""
 
-    def __init__(self, present: PlanIntake, callees: Callees, store: PlanStore) -> None:
-        super().__init__(
-            store=store,
-            clock=callees.clock,
-            templates=present.templates,
-            policy=present.policy,
-            price_per_million=present.price_per_million,
-            past=CallTimings(),
-            secrets=present.secrets,
-        )
-        self._present, self._recorded = present, callees
+    recorded: Callees
 
     async def callees(self) -> Callees:
-        return self._recorded
-
-    def agents(self) -> list[AgentSpec]:
-        return self._present.agents()
-
-    async def load_templates(self) -> Mapping[str, Template]:
-        found = await self._present.load_templates()
-        self.templates |= self._present.templates
-        return found
+        return self.recorded
 
 
 class _NoPlanner:
@@ -373,7 +354,17 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
     named = callees.tools, callees.specs, callees.agents
     recorded = _RecordedCallees(clock, *named, record=record, store=runs.store)
     journals = Journals(store=store, clock=clock, ids=lambda: record.run.id)
-    intake = _Intake(runs.intake, recorded, store)
+    intake = _Intake(
+        store=store,
+        clock=clock,
+        agents=[*callees.agents.values()],
+        templates=runs.intake.templates,
+        policy=runs.intake.policy,
+        price_per_million=runs.intake.price_per_million,
+        past=CallTimings(),
+        secrets=runs.intake.secrets,
+    )
+    intake.recorded = recorded
     planner = _NoPlanner() if record.had_planner else None
     return RunService(
         planning=RunPlanning(journals=journals, intake=intake, planner=planner, early_start=False),

@@ -34,8 +34,6 @@ _LONGEST: Final = 12_000
 _LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
-# What follows the last thing that a report tells.
-_CLOSING: Final = (e.RunFinished, e.ReportMade)
 _PRICED: Final = (
     *(e.StepDone, e.StepFailed, e.Triaged, e.PlanProposed),
     *(PrefetchEnded, PlanningFailed),
@@ -48,7 +46,8 @@ def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, 
     None for a run that is not over, and for one that neither started nor was cancelled: it has
     nothing to tell. Answers without a plan are stored.
     """
-    if run.report_hash or not run.phase.over or not _is_concluded(run):
+    has_begun = run.started_at is not None or run.cancel_asked
+    if run.report_hash or not run.phase.over or not has_begun:
         return None
 
     def make(results: Mapping[str, Json]) -> str:
@@ -58,7 +57,7 @@ def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, 
             with suppress(TypeError, ValueError):
                 if name in results and content_of(results[name]).digest == state.result_hash:
                     kept[name] = results[name]
-        return to_markdown(_final_report(run, kept, events))
+        return to_markdown(make_report(run, kept, events))
 
     return make
 
@@ -86,39 +85,19 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         results = await load_results(store, run)
     except JournalDamaged:
         results = await results_left(store, run)
-    return _final_report(await whole_run(store, run, results), results, events, locale)
-
-
-def _final_report(
-    run: Run, results: Mapping[str, Json], events: Sequence[e.Event], locale: str = ""
-) -> Report:
-    if not _is_concluded(run):
-        return make_report(run, run.status, results, events, locale)
-    before_end = list(events)
-    while len(before_end) > 1 and isinstance(before_end[-1].body, _CLOSING):
-        before_end.pop()
-    return make_report(fold(before_end), run.status, results, before_end, locale)
-
-
-def _is_concluded(run: Run) -> bool:
-    """Tells whether a run that is over came to its end, not only its planning."""
-    return run.started_at is not None or run.cancel_asked
+    return make_report(await whole_run(store, run, results), results, events, locale)
 
 
 def make_report(
-    run: Run,
-    status: RunStatus,
-    results: Mapping[str, Json],
-    events: Sequence[e.Event] = (),
-    locale: str = "",
+    run: Run, results: Mapping[str, Json], events: Sequence[e.Event] = (), locale: str = ""
 ) -> Report:
-    """Builds the report of a run that has ended, or is about to end, with this status."""
+    """Builds the report of a run that has ended."""
     plan = run.plan
     # The goal is that of the approved plan: a revision cannot change it silently.
     approved = run.covered.plan if run.covered else plan
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
-    ending = _Ending(run, status, results, events, words)
+    ending = _Ending(run, results, events, words)
     answer, notes = ending.answer()
     if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
         notes = (words["degraded"].format(reason=why), *notes)
@@ -127,7 +106,7 @@ def make_report(
         title=(approved.goal if approved else "") or run.request or words["report"],
         request=run.request,
         locale=locale,
-        status=status.value,
+        status=run.status.value,
         head=ending.head(),
         made_by=ending.proposed[-1].origin if ending.proposed else "",
         plan=run.running_hash or (plan.hash if plan else ""),
@@ -150,7 +129,6 @@ def make_report(
 @dataclass(frozen=True)
 class _Ending:
     run: Run
-    status: RunStatus
     results: Mapping[str, Json]
     events: Sequence[e.Event]
     words: Words
@@ -167,7 +145,7 @@ class _Ending:
 
     def head(self) -> tuple[str, ...]:
         """Returns the first lines of a report: what is missing comes before anything else."""
-        run, status, words = self.run, self.status, self.words
+        run, status, words = self.run, self.run.status, self.words
         if run.plan is None and status is RunStatus.FAILED:
             # Reads may have been made while the plan was still being written.
             return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
@@ -237,7 +215,7 @@ class _Ending:
     def answer(self) -> tuple[Answer, tuple[str, ...]]:
         """Returns the last reply, with every citation checked, and notes about it."""
         run, words, plan = self.run, self.words, self.run.plan
-        if self.status is RunStatus.ANSWERED:
+        if run.status is RunStatus.ANSWERED:
             return Answer(run.report or in_language(run.reason, words["locale"])), ()
         if plan is None:
             return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from plansmith.lazy import lazy_modules
 from plansmith.plan.refs import without_citations
 from plansmith.report.data import Entry, Evidence, Report, Took, Words
-from plansmith.report.result_text import Language, coded, facts, line, listing
+from plansmith.report.result_text import coded, facts, line, listing
 
 if TYPE_CHECKING:
     from plansmith.report import prose
@@ -121,8 +121,7 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
 
 def _beginning(each: Evidence, words: Words) -> Iterator[str]:
     """Yields a result as tables and lists; of a long one the beginning."""
-    language: Language = "zh" if words["locale"] == "zh" else "en"
-    text = each.result if each.is_prose else facts(each.result, language=language)
+    text = each.result if each.is_prose else facts(each.result, language=words["locale"])
     yield "\n".join(_blocks(text, cites=not each.is_prose)).rstrip()
     if each.clipped:
         yield from ("", words["brief"].format(size=f"{each.characters:,}"))

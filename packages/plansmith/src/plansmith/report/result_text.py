@@ -65,7 +65,7 @@ def listing(text: str) -> str:
     return f"{fence}text\n{escaped}\n{fence}"
 
 
-def facts(text: str, cite: str = "", language: Language = "en") -> str:
+def facts(text: str, cite: str = "", language: str = "en") -> str:
     """Writes a result as Markdown: rows as a table, lists as bullets, indented text as a block.
 
     `cite` is appended to each statement.
@@ -79,7 +79,7 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
     return "\n".join(_clipped(list(_block(value, cite, language)), language))
 
 
-def _text(text: str, cite: str, language: Language) -> str:
+def _text(text: str, cite: str, language: str) -> str:
     lines = text.strip("\r\n").splitlines()
     if any(line[:1].isspace() for line in lines if line.strip()):
         block = listing("\n".join(_clipped(lines, language)))
@@ -88,7 +88,7 @@ def _text(text: str, cite: str, language: Language) -> str:
     return "\n".join(_clipped(escaped, language))
 
 
-def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
+def _block(value: Json, cite: str, language: str) -> Iterator[str]:
     if isinstance(value, list):
         yield from _many(value, cite, columns=(), language=language)
         return
@@ -123,7 +123,7 @@ def _column_names(value: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def _many(
-    values: Sequence[Json], cite: str, *, columns: Sequence[str], language: Language
+    values: Sequence[Json], cite: str, *, columns: Sequence[str], language: str
 ) -> Iterator[str]:
     rows = [
         each for each in values if isinstance(each, dict) and not any(map(_holds, each.values()))
@@ -143,7 +143,7 @@ def table(
     rows: Sequence[Mapping[str, Json]],
     names: Sequence[str],
     cite: str = "",
-    language: Language = "en",
+    language: str = "en",
 ) -> Iterator[str]:
     """Writes rows as a table in Markdown, with a word where rows are left out."""
     yield f"| {' | '.join(map(_cell, names))}{cite} |"
@@ -235,7 +235,7 @@ def _plain(value: Json) -> str:
     return _unmarked(clip(number_text(value), _LONGEST))
 
 
-def _clipped(lines: list[str], language: Language) -> list[str]:
+def _clipped(lines: list[str], language: str) -> list[str]:
     more = len(lines) - _MOST_LINES
     if more <= _LEEWAY:
         return lines

@@ -71,7 +71,7 @@ class PlanEditing:
         proposal = replace(
             taken,
             plan=edited,
-            then=[*replan.resets_for_edit(run, edited)],
+            then=[*replan.resets(run, edited, by_person=True)],
             reasons=more,
             about={"origin": origin, "restores": restores},
             by=who,
@@ -151,21 +151,19 @@ class Versions(NamedTuple):
 
 def versions(events: Iterable[e.Event]) -> Versions:
     """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
-    known: dict[int, Version] = {}
-    before: dict[int, int] = {}
-    current, undone = 0, list[int]()
+    past, undone = list[Version](), list[Version]()
     for event in events:
         match event.body:
             case e.PlanProposed(restores=0, plan=plan):
-                known[event.number], before[event.number] = Version(event.number, plan), current
-                current, undone = event.number, []
-            case e.PlanProposed(restores=number):
-                undone = [*undone, current] if number == before.get(current) else undone[:-1]
-                current = number
+                past, undone = [*past, Version(event.number, plan)], []
+            case e.PlanProposed(restores=number) if len(past) > 1 and past[-2].number == number:
+                undone.append(past.pop())
+            case e.PlanProposed() if undone:
+                past.append(undone.pop())
             case _:
                 pass
-    back, forth = before.get(current, 0), undone[-1] if undone else 0
-    return Versions(known.get(back), known.get(forth), current)
+    before, after = past[-2] if len(past) > 1 else None, undone[-1] if undone else None
+    return Versions(before, after, past[-1].number if past else 0)
 
 
 class RunRepeating:

@@ -334,53 +334,39 @@ def _withdrawals(run: Run, plan: Plan, changed: Collection[str]) -> Iterator[e.A
             yield e.StepReset(step=name, reason=_PLAN_CHANGED)
 
 
-def resets_for_edit(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
-    """Yields the events that reset steps and close questions for a person's changed plan.
+def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBody]:
+    """Yields the events that close questions and let steps wait again for another plan.
 
-    A step that made the same call before reuses its result; a step that a person or a rule of the
-    plan skipped stays skipped, unless the new plan changes it.
+    These are what has failed, and what the plan changes; a part that makes the same call as before
+    reuses its result. What a person skipped stays skipped, unless a person changes it: then all
+    that follows on an open step waits again, too.
     """
-    changed = _changed_steps(run, plan)
-    yield from _withdrawals(run, plan, changed)
-    # A plan that went on without a step goes on without it still, with what it did meanwhile.
-    settled = {name for name, state in run.steps.items() if state.settled}
-    opened = {
-        name
-        for name in plan.by_id.keys() - changed
-        if name in run.steps and run.steps[name].status is StepStatus.RUNNING
-    }
-    # The rounds of a step that is being repeated stay, if nothing changes what they do.
-    again = _with_downstream(plan.by_id.keys() - settled, plan) | changed
-    again -= {name for name in opened if plan.by_id[name].repeat is not None}
+    again = _changed_steps(run, plan)
+    yield from _withdrawals(run, plan, again)
+    going_on = set[str]()
+    if by_person:
+        # A plan that went on without a step goes on without it still, with what it did meanwhile.
+        settled = {name for name, state in run.steps.items() if state.settled}
+        going_on = {
+            name
+            for name in plan.by_id.keys() - again
+            if name in run.steps and run.steps[name].status is StepStatus.RUNNING
+        }
+        again |= _with_downstream(plan.by_id.keys() - settled, plan)
+        # The rounds of a step that is being repeated stay, if nothing changes what they do.
+        again -= {name for name in going_on if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
         root = root_of(name)
-        if root not in again or (is_left_out(state) and not _is_changed(root, run, plan)):
+        wanted = by_person and root in plan.by_id and _is_changed(root, run, plan)
+        if root not in plan.by_id or (is_left_out(state) and not wanted):
             continue
-        if root in opened and (name in settled or state.wakes_at is not None):
+        if root in going_on and (state.settled or state.wakes_at is not None):
             continue  # the step goes on where it was, with the parts that it has done
-        if state.status in _RETRIED or state.status is StepStatus.DONE:
+        is_broken = state.status in _RETRIED and (not state.rule or root in again)
+        is_done = state.status is StepStatus.DONE and (by_person or name != root)
+        if is_broken or (is_done and root in again):
             yield e.StepReset(step=name, reason=_PLAN_CHANGED)
-        elif state.wakes_at is not None:
-            yield e.StepWaits(step=name)
-
-
-def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
-    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
-
-    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
-    Steps that a person skipped stay skipped.
-    """
-    changed = _changed_steps(run, plan)
-    yield from _withdrawals(run, plan, changed)
-    for name, step in run.steps.items():
-        root = root_of(name)
-        if root not in plan.by_id or is_left_out(step):
-            continue
-        is_part = name != root and root in changed
-        again = step.status in _RETRIED and (not step.rule or root in changed)
-        if again or (is_part and step.status is StepStatus.DONE):
-            yield e.StepReset(step=name, reason=Sentence("the plan was revised"))
-        elif root in changed and step.wakes_at is not None:
+        elif root in again and state.wakes_at is not None:
             yield e.StepWaits(step=name)
 
 

@@ -10,11 +10,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import Ref, filled, pieces, value_text, without_citations
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, language_of
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ReplyStep, ReplyStyle
 from plansmith.ports import Call, Message, ReplyBrief, ReplyWriter
 from plansmith.report.data import words_for
-from plansmith.report.result_text import Language, facts
+from plansmith.report.result_text import facts
 
 _TRIES: Final = 2
 History = Callable[[], Awaitable[Sequence[Message]]]
@@ -76,7 +76,6 @@ class Replies:
         """
         if brief.style != "results" or not brief.results:
             return filled(brief.instruction, brief.results)
-        language: Language = "zh" if language_of(brief.locale) == "zh" else "en"
         steps = self._run.plan.by_id if self._run.plan else {}
         parts = [" ".join(_own_words(brief).split())]
         for ref, value in brief.results.items():
@@ -85,7 +84,7 @@ class Replies:
             )
             is_written = isinstance(value, str) and isinstance(step, AgentStep | ReplyStep)
             text = value_text(value)
-            parts.append(text if is_written else facts(text, language=language))
+            parts.append(text if is_written else facts(text, language=brief.locale))
         return "\n\n".join(filter(None, parts))
 
 

@@ -391,6 +391,6 @@ def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
             base, person = event.body.plan, None
     if base is None or person is None:
         return []
-    lost = diff_plans(plan, merge_plans(base, person, plan).plan)
+    lost = diff_plans(plan, merge_plans(base, person, plan))
     steps = [each.step for each in (*lost.added, *lost.removed)]
     return [each.id for each in (*steps, *lost.changed)]

@@ -26,43 +26,36 @@ if TYPE_CHECKING:
     from plansmith.runs.intake import PlanIntake
 
 
-class StandingApproval:
-    """Returns the approval of a scheduled plan if it was given before, else a review request."""
+async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[Entry] | None:
+    """Returns what is written with the new plan of a run; None if no schedule started the run."""
+    if run.origin.kind != "schedule":
+        return None
+    schedule = await ScheduleStore(intake.store).schedule(run.origin.id)
+    return None if schedule is None else await standing_approval(intake, schedule, plan)
 
-    def __init__(self, *, intake: PlanIntake) -> None:
-        self._intake = intake
 
-    async def of_run(self, run: Run, plan: Plan) -> Sequence[Entry] | None:
-        """Returns the same for the new plan of a run; None if no schedule started the run."""
-        if run.origin.kind != "schedule":
-            return None
-        schedule = await ScheduleStore(self._intake.store).schedule(run.origin.id)
-        return None if schedule is None else await self.of(schedule, plan)
-
-    async def of(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
-        """Returns the approval of exactly this plan if there is one, else a review request."""
-        intake, name = self._intake, schedule.name
-        approver = e.actor(schedule.approved_by)
-        acts = bool(await intake.acting(plan))
-        alone = applies(intake.policy.second_person, acts=acts) and same_user(
-            e.actor(schedule.by).identity, approver.identity
+async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
+    """Returns the approval of exactly this plan if there is one, else a review request."""
+    name, approver = schedule.name, e.actor(schedule.approved_by)
+    acts = bool(await intake.acting(plan))
+    alone = applies(intake.policy.second_person, acts=acts) and same_user(
+        e.actor(schedule.by).identity, approver.identity
+    )
+    if plan.hash != schedule.approved:
+        code = "review.schedule_other" if schedule.approved else "review.schedule_none"
+        first = Sentence(code, schedule=name)
+    elif changed := redefined(schedule.tools, await intake.definitions(plan)):
+        first = Sentence("review.schedule_redefined", schedule=name, changes=changed)
+    elif alone:
+        first = Sentence("second.asked", user=schedule.by)
+    else:
+        why = Sentence(
+            "the schedule {schedule}: this plan was approved for every time it runs", schedule=name
         )
-        if plan.hash != schedule.approved:
-            code = "review.schedule_other" if schedule.approved else "review.schedule_none"
-            first = Sentence(code, schedule=name)
-        elif changed := redefined(schedule.tools, await intake.definitions(plan)):
-            first = Sentence("review.schedule_redefined", schedule=name, changes=changed)
-        elif alone:
-            first = Sentence("second.asked", user=schedule.by)
-        else:
-            why = Sentence(
-                "the schedule {schedule}: this plan was approved for every time it runs",
-                schedule=name,
-            )
-            approved = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
-            return [(approved, approver), e.RunStarted(hash=plan.hash, reason=why)]
-        more = [reason for asked in await intake.review(plan) for reason in asked.reasons]
-        return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
+        approved = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
+        return [(approved, approver), e.RunStarted(hash=plan.hash, reason=why)]
+    more = [reason for asked in await intake.review(plan) for reason in asked.reasons]
+    return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
 
 
 async def need_second_scheduler(

@@ -19,7 +19,7 @@ from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap,
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.approval import standing_approval
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
@@ -42,12 +42,11 @@ class Firing:
     def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
         self._tell = runs.planning.tell
-        self._templates, self._approval = templates, StandingApproval(intake=runs.intake)
-        # The fires that this process executes, and what it has computed of each schedule.
-        self._own: dict[tuple[str, datetime], Fire] = {}
+        self._templates = templates
+        # What executes fires here, by their runs, and what was computed of each schedule.
+        self._own: dict[str, asyncio.Task[None]] = {}
         self._next: dict[str, tuple[int, datetime | None]] = {}
         self.execute: ExecuteRun = runs.run
-        self.carrying: set[asyncio.Task[None]] = set()
         self.changed_event = asyncio.Event()
 
     @property
@@ -61,7 +60,7 @@ class Firing:
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
-        others = {each.run for some in open_fires.values() for each in some} - self._runs_here()
+        others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
         # A store without claims is for one process alone.
         has_claims = isinstance(self._runs.store, OwnerStore)
         owned = await self._journals.owners.owned(others) if has_claims else set[str]()
@@ -80,17 +79,19 @@ class Firing:
                 await self._pause(schedule, reason)
         return begun
 
-    def _runs_here(self) -> set[str]:
-        return {each.run for each in self._own.values()}
+    @property
+    def carrying(self) -> list[asyncio.Task[None]]:
+        """Returns what this process executes."""
+        return [*self._own.values()]
 
     async def carried(self) -> None:
         """Waits until every fire of this process is over or waits for a person."""
         while self.carrying:
-            await asyncio.wait(list(self.carrying))
+            await asyncio.wait(self.carrying)
 
     async def close(self) -> None:
         """Stops all fires of this process."""
-        found = map(self._runs.execution.of, self._runs_here())
+        found = map(self._runs.execution.of, self._own)
         executing = [each for each in found if each is not None]
         stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
         for each in stopping:
@@ -118,16 +119,17 @@ class Firing:
         if what.passed is not None:
             at, note = what.passed
             missed = Fire(schedule=schedule.id, due=at, at=now, note=note)
-            await self.store.put_fire(missed.replace(state=FireState.MISSED, ended=now))
+            await self.store.put(missed.replace(state=FireState.MISSED, ended=now))
         begun = await self._start_queued(schedule, open_fires)
         for at, kind in what.fires:
             run = self._journals.new_id()
             fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now)
             late = len(what.fires) > 1 or kind is FireKind.LATE
             fire = fire.replace(**_overlapping(schedule, open_fires, now, late=late))
-            if await self.store.put_fire(fire):
+            if await self.store.put(fire):
                 open_fires += [fire] if fire.state.open else []
-                begun += [fire] if self.start(schedule, fire) else []
+                if fire.state is FireState.CLAIMED:
+                    begun.append(self.start(schedule, fire))
         await self.store.change(schedule, settled=what.settled)
         return begun
 
@@ -138,16 +140,15 @@ class Firing:
         for index, fire in enumerate(open_fires):
             if fire.state is FireState.QUEUED and free > 0:
                 free -= 1
-                changes = {"version": fire.version + 1, "state": FireState.CLAIMED, "note": ""}
-                started = open_fires[index] = fire.replace(**changes)
-                if await self.store.put_fire(started) and self.start(schedule, started):
-                    begun.append(started)
+                started = open_fires[index] = fire.next(state=FireState.CLAIMED, note="")
+                if await self.store.put(started):
+                    begun.append(self.start(schedule, started))
         return begun
 
     async def _look_at(self, schedule: Schedule, fire: Fire, owned: Collection[str]) -> Fire:
         """Looks at an open fire: records its end, continues it, or leaves it to its process."""
         queued = fire.state is FireState.QUEUED and not schedule.removed
-        if fire.key in self._own or queued:
+        if fire.run in self._own or queued:
             return fire
         journal, now = self._journals.new(fire.run), self._clock.now()
         await journal.catch_up()
@@ -165,19 +166,15 @@ class Firing:
             if goes and not _sleeps(run, now) and fire.run not in owned:
                 self.start(schedule, fire)
             return fire
-        return await self.store.change_fire(fire, **ending)
+        return await self.store.change(fire, **ending)
 
-    def start(self, schedule: Schedule, fire: Fire) -> bool:
-        """Starts to execute a fire in the background; false if it is not to be executed."""
-        if fire.state not in (FireState.CLAIMED, FireState.RUNNING, FireState.WAITING):
-            return False
-        self._own[fire.key] = fire
+    def start(self, schedule: Schedule, fire: Fire) -> Fire:
+        """Starts to execute a fire in the background; returns it."""
         task = asyncio.get_running_loop().create_task(self._execute(schedule, fire))
-        self.carrying.add(task)
+        self._own[fire.run] = task
 
         def ended(_: object) -> None:
-            self.carrying.discard(task)
-            self._own.pop(fire.key, None)
+            del self._own[fire.run]
             if not task.cancelled() and (error := task.exception()) is not None:
                 # The row could not be written: the next tick repairs it.
                 due, why = f"{fire.due:%Y-%m-%d %H:%M}", str(error)
@@ -185,12 +182,12 @@ class Firing:
             self.changed_event.set()
 
         task.add_done_callback(ended)
-        return True
+        return fire
 
     async def _execute(self, schedule: Schedule, fire: Fire) -> None:
         try:
             await self._make_run(schedule, fire)
-            fire = await self.store.change_fire(fire, state=FireState.RUNNING, note="")
+            fire = await self.store.change(fire, state=FireState.RUNNING, note="")
             if fire.state.open:
                 self._tell(Sentence("schedule {name}: run {run}", name=schedule.name, run=fire.run))
                 await self._record(schedule, fire, await self.execute(fire.run))
@@ -202,7 +199,7 @@ class Firing:
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             note = Sentence("it could not be executed: {error}", error=error)
             ended = {"state": FireState.FAILED, "note": note, "ended": self._clock.now()}
-            await self.store.change_fire(fire, **ended)
+            await self.store.change(fire, **ended)
             await self._pause_if_failing(schedule)
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
@@ -210,7 +207,7 @@ class Firing:
         await journal.catch_up()
         if journal.events:
             return
-        plan = await self.plan_of(schedule)
+        plan, intake = await self.plan_of(schedule), self._runs.intake
         options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
             options = options.replace(budget=schedule.budget.to_json())
@@ -223,7 +220,7 @@ class Firing:
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
             plan_origin="template" if schedule.template else "submitted",
-            review_events=await self._approval.of(schedule, plan) if plan is not None else None,
+            review_events=await standing_approval(intake, schedule, plan) if plan else None,
         )
         await self._runs.create(new)
 
@@ -241,7 +238,7 @@ class Firing:
             errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
             why = with_hint(run.reason, next((each for each in errors if each), ""))
             ended = {"state": state, "note": why, "ended": self._clock.now()}
-            fire = await self.store.change_fire(fire, **ended)
+            fire = await self.store.change(fire, **ended)
             fields = {"state": Sentence(f"fire.{state.value}"), "reason": why}
             self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **fields))
             if state is FireState.FAILED:
@@ -252,7 +249,7 @@ class Firing:
                 note = Sentence("waits for your approval")
             elif run.questions:
                 note = f"asks: {next(iter(run.questions.values())).text}"
-            fire = await self.store.change_fire(fire, state=FireState.WAITING, note=note)
+            fire = await self.store.change(fire, state=FireState.WAITING, note=note)
         return fire
 
     async def _pause_if_failing(self, schedule: Schedule) -> bool:

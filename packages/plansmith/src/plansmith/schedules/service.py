@@ -174,7 +174,7 @@ class Schedules:
             fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
         schedule = made.replace(name=await self._free_name(made, wanted=name))
-        if not await self.shelf.put_schedule(schedule):
+        if not await self.shelf.put(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()
         if run:
@@ -388,7 +388,7 @@ class Schedules:
         passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
-            await self.shelf.put_fire(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
+            await self.shelf.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
         after = await self.shelf.change(schedule, **fresh)
         self.firing.changed_event.set()
@@ -405,9 +405,8 @@ class Schedules:
         while True:
             begun: dict[str, Any] = {"kind": FireKind.NOW, "run": self._journals.new_id()}
             fire = Fire(schedule=schedule.id, due=at, at=now, **begun)
-            if await self.shelf.put_fire(fire):
-                self.firing.start(schedule, fire)
-                return fire
+            if await self.shelf.put(fire):
+                return self.firing.start(schedule, fire)
             at += timedelta(microseconds=1)
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
@@ -441,7 +440,7 @@ class Schedules:
                 note = f"was {before.state}: {before.note}"
                 fields |= {"version": before.version + 1, "note": note}
             row = Fire(schedule=schedule.id, due=at, at=now, kind=FireKind.BACKFILL, **fields)
-            queued += [row] if await self.shelf.put_fire(row) else []
+            queued += [row] if await self.shelf.put(row) else []
         self.firing.changed_event.set()
         return queued
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json, parse_json
@@ -15,6 +15,7 @@ from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore, Record, Records
 
+T = TypeVar("T", Schedule, Fire)
 _SCHEDULE: Final = "schedule"
 _FIRE: Final = "fire"
 _OPEN: Final = "open"
@@ -31,68 +32,55 @@ class ScheduleStore:
             raise Misconfigured(Sentence("this store cannot keep schedules"), hint=hint)
         self._records: Records = store
 
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Stores the next version of a schedule; false if another one came first."""
-        body = canonical_json(schedule.to_json()).decode()
-        label, state = _label(schedule.name), "removed" if schedule.removed else "kept"
-        record = Record(_SCHEDULE, schedule.id, schedule.version, body, label, state=state)
-        return await self._put(record)
+    async def put(self, item: Schedule | Fire) -> bool:
+        """Stores the next version of a schedule or a fire; false if another one came first."""
+        record = _record(item)
+        if await self._records.put_records([record]):
+            return True
+        # This very one may be there: its writer may have lost the answer, and tried again.
+        return await self._records.record(record.kind, record.name) == record
+
+    async def change(self, item: T, **changes: Any) -> T:
+        """Changes a schedule or a fire, also if others change it at the same time.
+
+        Returns it as it then is: a fire that is over stays as it is.
+        """
+        kind = type(item)
+        while not _is_over(item):
+            after = item.next(**changes)
+            if await self.put(after):
+                return after
+            found = await self._records.record(*_record(item)[:2])
+            if found is None:
+                break  # nothing is left to change
+            item = _read(kind, found.checked_body)
+        return item
 
     async def schedules(self) -> Sequence[Schedule]:
         """Returns all schedules, also removed ones, oldest first."""
-        return [_schedule(each.checked_body) for each in await self._records.records(_SCHEDULE)]
+        return [
+            _read(Schedule, each.checked_body) for each in await self._records.records(_SCHEDULE)
+        ]
 
     async def schedule(self, schedule_id: str) -> Schedule | None:
         """Returns a schedule by its whole id."""
         found = await self._records.record(_SCHEDULE, schedule_id)
-        return _schedule(found.checked_body) if found is not None else None
-
-    async def change(self, schedule: Schedule, **changes: Any) -> Schedule:
-        """Changes fields of a schedule; repeats if others change it at the same time."""
-        while True:
-            if changes.get("settled"):
-                changes["settled"] = max(changes["settled"], schedule.settled)
-            after = schedule.replace(version=schedule.version + 1, **changes)
-            if await self.put_schedule(after):
-                return after
-            found = await self.schedule(schedule.id)
-            if found is None:
-                return schedule  # nothing is left to change
-            schedule = found
+        return _read(Schedule, found.checked_body) if found is not None else None
 
     async def has_name(self, name: str) -> bool:
         """Tells whether a schedule that is not removed has a name, in whatever case."""
         label = _label(name)
         return bool(await self._records.records(_SCHEDULE, label=label, state="kept", limit=1))
 
-    async def put_fire(self, fire: Fire) -> bool:
-        """Stores a fire or its next version; false if another one came first."""
-        due, body = moment(fire.due), canonical_json(fire.to_json()).decode()
-        state = _OPEN if fire.state.open else "over"
-        record = Record(_FIRE, _name(fire), fire.version, body, fire.schedule, due, state)
-        return await self._put(record)
-
-    async def change_fire(self, fire: Fire, **changes: Any) -> Fire:
-        """Changes an open fire, and returns it as it then is; one that is over stays as it is."""
-        while fire.state.open:
-            after = fire.replace(version=fire.version + 1, **changes)
-            if await self.put_fire(after):
-                return after
-            found = await self._records.record(_FIRE, _name(fire))
-            if found is None:
-                break
-            fire = _fire(found.checked_body)
-        return fire
-
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
         """Returns the newest fires of a schedule, newest first."""
         found = await self._records.records(_FIRE, label=schedule, newest=True, limit=limit)
-        return [_fire(each.checked_body) for each in found]
+        return [_read(Fire, each.checked_body) for each in found]
 
     async def open_fires(self) -> Sequence[Fire]:
         """Returns the open fires of all schedules, those of one schedule oldest first."""
         found = await self._records.records(_FIRE, state=_OPEN)
-        return [_fire(each.checked_body) for each in found]
+        return [_read(Fire, each.checked_body) for each in found]
 
     async def prune(self, before: datetime) -> int:
         """Removes fires that were due before a moment and are over; spares the newest ones."""
@@ -104,16 +92,19 @@ class ScheduleStore:
             old += [fire.name] if over and seen[fire.label] > _SPARED else []
         return await self._records.remove_records(_FIRE, old)
 
-    async def _put(self, record: Record) -> bool:
-        if await self._records.put_records([record]):
-            return True
-        # This very one may be there: its writer may have lost the answer, and tried again.
-        found = await self._records.record(record.kind, record.name)
-        return found == record
+
+def _is_over(item: Schedule | Fire) -> bool:
+    return isinstance(item, Fire) and not item.state.open
 
 
-def _name(fire: Fire) -> str:
-    return f"{fire.schedule} {moment(fire.due)}"
+def _record(item: Schedule | Fire) -> Record:
+    body = canonical_json(item.to_json()).decode()
+    if isinstance(item, Schedule):
+        label, state = _label(item.name), "removed" if item.removed else "kept"
+        return Record(_SCHEDULE, item.id, item.version, body, label, state=state)
+    due, state = moment(item.due), _OPEN if item.state.open else "over"
+    name = f"{item.schedule} {due}"
+    return Record(_FIRE, name, item.version, body, item.schedule, due, state)
 
 
 def _label(name: str) -> str:
@@ -121,11 +112,6 @@ def _label(name: str) -> str:
 
 
 # Whoever keeps schedules reads all of them again and again, and few have changed.
-@lru_cache(maxsize=4096)
-def _schedule(body: str) -> Schedule:
-    return Schedule.model_validate(parse_json(body))
-
-
-@lru_cache(maxsize=4096)
-def _fire(body: str) -> Fire:
-    return Fire.model_validate(parse_json(body))
+@lru_cache(maxsize=8192)
+def _read(kind: type[T], body: str) -> T:
+    return kind.model_validate(parse_json(body))

@@ -40,51 +40,9 @@ else:
 
 __all__ = ["Template", "TemplateBook", "exported"]
 
-# A version: name, number, whether it was removed (it is kept for runs that use it), and content.
-Kept = tuple[str, int, bool, Json]
+# Every version is a record of this kind. One that is removed is kept, for runs that use it.
 _KIND: Final = "template"
 _REMOVED: Final = "removed"
-
-
-class TemplateStore:
-    """The templates of a store: every version is a record of kind `template`."""
-
-    def __init__(self, store: PlanStore) -> None:
-        if not isinstance(store, Records):
-            hint = Sentence("use SQLite or PostgreSQL")
-            raise Misconfigured(Sentence("this store cannot keep templates"), hint=hint)
-        self._records: Records = store
-
-    async def keep(self, name: str, value: Json) -> int:
-        """Stores a new version and returns its number; content equal to the last adds none."""
-        body = canonical_json(value).decode()
-        while True:
-            found = await self._records.records(_KIND, label=name, newest=True, limit=1)
-            last = int(found[0].place) if found else 0
-            if found and found[0].body == body:
-                return last
-            new = Record(_KIND, f"{name}@{last + 1}", 1, body, name, f"{last + 1:09}")
-            if await self._records.put_records([new]):
-                return last + 1
-
-    async def kept(self) -> Sequence[Kept]:
-        """Returns all versions of all names, also removed ones, by name and version."""
-        found = sorted(await self._records.records(_KIND), key=lambda each: each.label)
-        return [
-            (each.label, int(each.place), each.state == _REMOVED, parse_json(each.checked_body))
-            for each in found
-        ]
-
-    async def drop(self, name: str, version: int | None = None) -> int:
-        """Removes one version or all; returns how many. Their numbers are not used again."""
-        while True:
-            found = [
-                each._replace(version=each.version + 1, state=_REMOVED)
-                for each in await self._records.records(_KIND, label=name, state="")
-                if version in (None, int(each.place))
-            ]
-            if await self._records.put_records(found):
-                return len(found)
 
 
 class Intake(Protocol):
@@ -227,9 +185,14 @@ class TemplateBook:
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
-        value = {key: each for key, each in signed.to_json().items() if key != "version"}
-        version = await TemplateStore(self._intake.store).keep(template.name, value)
-        return signed.replace(version=version)
+        body = canonical_json(signed.to_json()).decode()
+        name, records = template.name, _records(self._intake.store)
+        while True:
+            last = await records.records(_KIND, label=name, newest=True, limit=1)
+            number = int(last[0].place) + 1 if last else 1
+            new = Record(_KIND, f"{name}@{number}", 1, body, name, f"{number:09}")
+            if await records.put_records([new]):
+                return signed.replace(version=number)
 
     async def remove(self, name: str) -> int:
         """Removes a template or one version of it; returns how many versions were removed.
@@ -242,8 +205,15 @@ class TemplateBook:
         if template.name in self.shipped() and name not in await self.all():
             raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
         _refuse_unsaved(template)
-        version = template.version if "@" in name else None
-        return await TemplateStore(self._intake.store).drop(template.name, version)
+        records = _records(self._intake.store)
+        while True:
+            found = [
+                each._replace(version=each.version + 1, state=_REMOVED)
+                for each in await records.records(_KIND, label=template.name, state="")
+                if "@" not in name or int(each.place) == template.version
+            ]
+            if await records.put_records(found):
+                return len(found)
 
     async def problems(self, template: Template) -> list[Problem]:
         """Returns the problems of a template, given the present tools, agents and templates.
@@ -313,6 +283,13 @@ def _refuse_errors(problems: Sequence[Problem]) -> None:
         raise PlanInvalid(errors)
 
 
+def _records(store: PlanStore) -> Records:
+    if not isinstance(store, Records):
+        hint = Sentence("use SQLite or PostgreSQL")
+        raise Misconfigured(Sentence("this store cannot keep templates"), hint=hint)
+    return store
+
+
 async def usable_templates(
     store: PlanStore, given: Mapping[str, Plan], *, removed: bool = False
 ) -> dict[str, Template]:
@@ -320,13 +297,14 @@ async def usable_templates(
 
     With `removed` also removed versions, for runs that were planned with them.
     """
-    kept = await TemplateStore(store).kept()
-    stored = {name for name, *_ in kept}
+    kept = sorted(await _records(store).records(_KIND), key=lambda each: each.label)
     known: dict[str, Template] = {}
-    for name, version, is_removed, value in kept:
-        if (removed or not is_removed) and isinstance(value, dict):
-            template = make_template(value | {"name": name, "version": version})
-            known[name] = known[template.full_name] = template
+    for each in kept:
+        if removed or each.state != _REMOVED:
+            fields = cast("dict[str, Json]", parse_json(each.checked_body))
+            template = make_template(fields | {"name": each.label, "version": int(each.place)})
+            known[template.name] = known[template.full_name] = template
+    stored = {each.label for each in kept}
     for name, plan in given.items():
         if name.partition("@")[0] not in stored:
             known[name] = given_template(name, plan)

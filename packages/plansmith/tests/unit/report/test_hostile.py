@@ -226,7 +226,7 @@ def report_of(payload: str) -> Report:
     }
     run = Run(id=payload, request=payload, plan=plan, steps=states)
     results: dict[str, Any] = {"oslo": {"text": payload, payload: 1}, "r": payload}
-    return make_report(run, RunStatus.PARTLY_DONE, results)
+    return make_report(run.replace(phase=RunStatus.PARTLY_DONE), results)
 
 
 def unsafe(page: str) -> list[object]:
