@@ -213,8 +213,8 @@ def _positions(plan: Plan) -> dict[str, int]:
     return positions
 
 
-def merge_plans(base: Plan, person: Plan, replan: Plan) -> Plan:
-    """Returns the new plan with all edits a person made to the base; the person always wins.
+def undone_edits(base: Plan, person: Plan, replan: Plan) -> list[str]:
+    """Returns the steps that a person changed by hand and that a new plan has otherwise.
 
     Args:
         base: The plan that both started from.
@@ -222,66 +222,32 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Plan:
         replan: The new plan that a planner made.
 
     Examples:
-        >>> from plansmith import Plan
-        >>> from plansmith.plan.diff import merge_plans
-        >>> base, replan = Plan(goal="Greet"), Plan(goal="Greet", thought="in English")
-        >>> merge_plans(base, Plan(goal="Greet Ann"), replan).to_json()
-        {'schema_version': 1, 'goal': 'Greet Ann', 'thought': 'in English', 'steps': []}
+        >>> from plansmith import read_plan
+        >>> from plansmith.plan.diff import undone_edits
+        >>> base = read_plan({"steps": [{"id": "mail", "tool": "send", "inputs": {"to": "bob"}}]})
+        >>> undone_edits(base, base.replace(steps=()), base)
+        ['mail']
     """
     edits = diff_plans(base, person)
-    steps = dict(replan.by_id)
-    for gone in edits.removed:
-        steps.pop(gone.step.id, None)
-    for added in edits.added:
-        steps[added.step.id] = added.step
-    for change in edits.changed:
-        before, edit = base.by_id[change.id], person.by_id[change.id]
-        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields)
-    head, mine = _head(replan), _head(person)
-    for field in {str(edit.path[0]) for edit in edits.plan}:
-        head.pop(field, None)
-        head |= {field: mine[field]} if field in mine else {}
-    ordered = [steps[step_id] for step_id in _merged_order(base, person, replan, steps)]
-    return Plan.model_validate(head | {"steps": ordered})
+    undone = [gone.step.id for gone in edits.removed if gone.step.id in replan.by_id]
+    undone += [
+        added.step.id for added in edits.added if replan.by_id.get(added.step.id) != added.step
+    ]
+    for step in edits.changed:
+        theirs = replan.by_id.get(step.id)
+        written: Json = theirs.to_json() if theirs is not None else None
+        if not all(_has(written, change) for change in step.fields):
+            undone.append(step.id)
+    return undone
 
 
-def _edited(
-    own: AnyStep, mine: AnyStep, theirs: AnyStep | None, edits: tuple[FieldChange, ...]
-) -> AnyStep:
-    """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
-    if theirs is None:
-        return mine
-    original, wish, given = own.to_json(), theirs.to_json(), mine.to_json()
-    replanned = {str(each.path[0]) for each in diff_values(original, wish)}
-    if "kind" in replanned | {str(each.path[0]) for each in edits}:
-        return mine
+def _has(value: Json, change: FieldChange) -> bool:
+    """Whether a value is at its place as a change made it."""
     try:
-        for edit in edits:
-            field = str(edit.path[0])
-            moved_on = field in replanned and any(isinstance(key, int) for key in edit.path)
-            try:
-                wish = wish | {field: given[field]} if moved_on else apply_changes(wish, [edit])
-            except PlansmithError:
-                wish = wish | {field: given[field]}
-        return parse_step(wish)
-    except (PlansmithError, ValueError):
-        return mine
-
-
-def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:
-    """Returns the person's order if it was changed, else the new plan's; adds the other steps."""
-    old = [step.id for step in base.steps if step.id in person.by_id]
-    mine = [step.id for step in person.steps if step.id in base.by_id]
-    leader, other = (replan, person) if old == mine else (person, replan)
-    result = [step.id for step in leader.steps if step.id in steps]
-    placed = set(result)
-    before: str | None = None
-    for step in other.steps:
-        if step.id in steps and step.id not in placed:
-            result.insert(result.index(before) + 1 if before in placed else 0, step.id)
-            placed.add(step.id)
-        before = step.id if step.id in placed else before
-    return result
+        found = lookup(Ref("step", change.path), {"step": value})
+    except ReferenceFailed:
+        return change.change is Change.REMOVED and value is not None
+    return change.change is not Change.REMOVED and same(found, change.after)
 
 
 # The fields of a step that may hold references.

@@ -11,7 +11,7 @@ from plansmith.engine.executor import Pacing
 from plansmith.engine.journal import Journal, load_results, load_values
 from plansmith.engine.units import Unit, place_of
 from plansmith.plan import events as e
-from plansmith.plan.diff import diff_plans, merge_plans
+from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import owned
@@ -391,6 +391,4 @@ def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
             base, person = event.body.plan, None
     if base is None or person is None:
         return []
-    lost = diff_plans(plan, merge_plans(base, person, plan))
-    steps = [each.step for each in (*lost.added, *lost.removed)]
-    return [each.id for each in (*steps, *lost.changed)]
+    return undone_edits(base, person, plan)
