@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from plansmith.errors import Misconfigured
@@ -16,9 +16,8 @@ from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message
 from plansmith_planner.context.background import HEADING, Background
-from plansmith_planner.context.fence import fence
+from plansmith_planner.context.fence import fence, indented
 from plansmith_planner.context.history import TITLE, recall
-from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Fitted, Part, fit, rendered, rough_count
 from plansmith_planner.language.numbers import WEEKDAYS
@@ -32,6 +31,7 @@ _PREVIOUS: Final = "previous plan"
 _CHANGES: Final = "changes the person asks for"
 # Blocks from which no values may come: the time, and comments on an earlier plan.
 _NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _CHANGES})
+_PROFILE: Final = ("name", "role", "backstory", "language", "tone")
 _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
 
@@ -157,6 +157,26 @@ async def _background(query: str, search: Background | None, share: int) -> _Gat
 def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
     if text.strip():
         yield Part((ContextBlock(title, text),), rank)
+
+
+def about(profile: Profile) -> str:
+    """Returns a profile as text, one fact per line, without its constraints."""
+    given = {name: cast("str", getattr(profile, name)) for name in _PROFILE}
+    facts = [f"{name}: {indented(value)}" for name, value in given.items() if value.strip()]
+    return "\n".join([*facts, *_list("goals:", profile.goals), *_list("tasks:", profile.tasks)])
+
+
+def constraints(profile: Profile) -> str:
+    """Returns the constraints of a profile as text; empty if there are none."""
+    hard = _list("hard constraints, the plan keeps every one:", profile.hard_constraints)
+    soft = _list("soft constraints, kept where possible:", profile.soft_constraints)
+    return "\n".join([*hard, *soft])
+
+
+def _list(heading: str, texts: tuple[str, ...]) -> Iterator[str]:
+    if texts:
+        yield heading
+        yield from (f"- {indented(text)}" for text in texts)
 
 
 def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
