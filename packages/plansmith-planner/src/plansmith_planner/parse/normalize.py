@@ -15,7 +15,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, escape_text, pieces
+from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, escape_text, pieces, rename_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     KINDS,
@@ -159,34 +159,35 @@ class Shape:
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
         for field in _REFERRING:
             if field in step:
-                step[field] = self._references(step[field], ids, name, (field,))
+                written = self._references(step[field], ids, name, (field,))
+                step[field] = rename_refs(written, self._renamed)
         if isinstance(each := step.get("each"), dict):
             step["each"] = self._with_references({"id": f"{name}_each", **each}, ids | {"item"})
         return step
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
+        """Returns a value with its references in our own form; notes each that was not."""
         written = value
         if isinstance(value, str):
-            written, changed = self._text(value, ids)
+            written = self._text(value, ids)
         elif isinstance(value, list):
             return [self._references(each, ids, step, (*path, at)) for at, each in enumerate(value)]
         elif not isinstance(value, dict) or LITERAL in value:
             return value
         elif FROM in value:
             written = self._reference(value)
-            changed = written != value and value.get(PATH) != []
         else:
             return {
                 name: self._references(each, ids, step, (*path, name))
                 for name, each in value.items()
             }
-        if changed:
+        if written != value and not (isinstance(value, dict) and value.get(PATH) == []):
             message = Sentence("a reference was written in another way")
             self._notes.say(message, step=step, path=path)
         return written
 
     def _reference(self, value: dict[str, Json]) -> Json:
-        """Corrects a reference with a renamed id, or with its path written as text."""
+        """Corrects a reference with its path written as text."""
         source, inside = value[FROM], value.get(PATH)
         if not isinstance(source, (int, str)) or isinstance(source, bool):
             return value
@@ -197,30 +198,18 @@ class Shape:
             read = pieces("{{x." + inside.removeprefix("$").removeprefix(".") + "}}")[0]
             more = [*read.path] if isinstance(read, Ref) else [inside]
         keys = [*inner.path, *(more if isinstance(more, list) else [])]
-        made: dict[str, Json] = {FROM: self._renamed.get(inner.step, inner.step)}
+        made: dict[str, Json] = {FROM: inner.step}
         made |= {PATH: [*keys]} if keys else {}
         return made | {name: each for name, each in value.items() if name not in (FROM, PATH)}
 
-    def _text(self, text: str, ids: set[str]) -> tuple[str, bool]:
-        """Rewrites `${step.key}` as a reference, if there is such a step; whether any was."""
-        if "{" not in text:
-            return text, False
+    def _text(self, text: str, ids: set[str]) -> str:
+        """Rewrites `${step.key}` as a reference, if there is such a step."""
 
         def rewrite(match: re.Match[str]) -> str:
-            source = self._renamed.get(match[1], match[1])
-            return "{{" + source + match[2] + "}}" if source in ids else match[0]
+            known = self._renamed.get(match[1], match[1]) in ids
+            return "{{" + match[1] + match[2] + "}}" if known else match[0]
 
-        written = _FOREIGN_REF.sub(rewrite, text)
-        parts = pieces(written)
-        if not any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
-            return written, written != text
-        renamed = (
-            str(part._replace(step=self._renamed.get(part.step, part.step)))
-            if isinstance(part, Ref)
-            else part.replace("{{", '{{"{{"}}')
-            for part in parts
-        )
-        return "".join(renamed), written != text
+        return _FOREIGN_REF.sub(rewrite, text)
 
 
 def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:

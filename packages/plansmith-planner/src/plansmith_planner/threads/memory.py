@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import leaves
 from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.refs import CITATION, lookup, value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AnyStep, AskStep, ReplyStep
 from plansmith.plan.thread import ReplyGiven, RunJoined, ThreadState
 from plansmith.ports import Message
 from plansmith.runs.journals import Journals
@@ -193,7 +193,7 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         # All of them belong together, so that they are one answer.
         yield ReplyGiven(_all(*(each.text for each in errors)), step=errors[0].step)
     elif named is not None:
-        callee, title = _callee(named), named.title or named.id
+        callee, title = named.callee, named.title or named.id
         about = Sentence("The step {step}: {title}.", step=named.id, title=title)
         if callee:
             about = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
@@ -248,7 +248,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyG
                     found = Sentence(
                         "It comes from the step {step} ({callee}), whose result has: “{text}”.",
                         step=name,
-                        callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
+                        callee=run.steps[name].callee or steps[name].callee or steps[name].kind,
                         text=_snippet(texts[name], word),
                     )
                     yield ReplyGiven(_all(found, _reason(steps[name].why)), step=name)
@@ -294,28 +294,14 @@ def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyG
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
             if _has(value_text(fields), word):
-                phrase = next(
-                    (each for each in _phrases(fields) if _has(each, word)), value_text(fields)
-                )
+                texts = (each for each in leaves(fields) if isinstance(each, str))
+                # A text of more than one word can be read by itself.
+                read = (each for each in texts if " " in each and _has(each, word))
+                phrase = next(read, value_text(fields))
                 place = {"step": step.id, "text": _snippet(phrase, word)}
                 found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
                 yield ReplyGiven(_all(found, _reason(step.why)), step=step.id)
                 break
-
-
-def _callee(step: AnyStep) -> str:
-    if isinstance(step, ToolStep):
-        return step.tool
-    return step.agent if isinstance(step, AgentStep) else ""
-
-
-def _phrases(value: Json) -> Iterator[str]:
-    """Yields the texts in a value that are more than one word: these can be read by themselves."""
-    if isinstance(value, str):
-        yield from [value] if " " in value else []
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _phrases(each)
 
 
 def _has(text: str, word: str) -> bool:

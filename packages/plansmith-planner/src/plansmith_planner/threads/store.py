@@ -29,6 +29,9 @@ _RUN: Final = "thread_run"
 _OURS: Final = (t.MessageRead, t.ReplyGiven, t.ThreadSummarised)
 
 
+_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)  # when a damaged thread was last used
+
+
 class ThreadHeadline(NamedTuple):
     """A thread in a list; `last` is the number of its last entry."""
 
@@ -206,7 +209,7 @@ class ThreadStore:
             state = t.ThreadState(record.name, owner=record.label)
             with suppress(JournalDamaged):
                 state = await self.read(record.name)
-            record = _head_record(state, record.version)._replace(place=record.place)
+            record = _head_record(state, record.version)
         return _read_headline(record)
 
 
@@ -234,21 +237,13 @@ async def needed_by_threads(store: PlanStore, runs: Collection[str], before: dat
 def _head_record(state: t.ThreadState, version: int) -> Record:
     fields = {"title": state.title, "folder": state.folder, "messages": len(state.messages)}
     body = json.dumps({**fields, "last": state.last})
-    place = moment(state.updated_at.astimezone(UTC)) if state.updated_at else ""
+    place = moment((state.updated_at or _UNKNOWN).astimezone(UTC))
     return Record(_THREAD, state.id, version, body, label=state.owner, place=place)
 
 
 def _read_headline(record: Record) -> ThreadHeadline:
-    fields = json.loads(record.body)
-    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **fields)
-
-
-def _moment(text: str) -> datetime:
-    """Returns a stored time; that of a damaged row sorts behind all others."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return datetime(1970, 1, 1, tzinfo=UTC)
+    fields, updated = json.loads(record.body), datetime.fromisoformat(record.place)
+    return ThreadHeadline(record.name, record.label, updated=updated, **fields)
 
 
 def _damaged(code: str, **fields: Any) -> JournalDamaged:
