@@ -6,14 +6,13 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
-from zoneinfo import ZoneInfo
 
-from plansmith.errors import Misconfigured
 from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.timing import zone_of
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message
 from plansmith_planner.context.background import HEADING, Background
 from plansmith_planner.context.fence import fence, indented
@@ -205,12 +204,5 @@ def plan_text(plan: Plan) -> str:
 def time_text(clock: Clock, timezone: str | None = None) -> str:
     """Returns the time with offset, weekday and time zone."""
     name = timezone or "UTC"
-    try:
-        now = clock.now().astimezone(ZoneInfo(name))
-    except (KeyError, ValueError, OSError):
-        hint = Sentence(
-            "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
-        )
-        unknown = Sentence("there is no time zone '{name}'", name=name)
-        raise Misconfigured(unknown, hint=hint) from None
+    now = clock.now().astimezone(zone_of(name))
     return f"{now.isoformat(timespec='seconds')} ({WEEKDAYS[now.weekday()]}, {name})"

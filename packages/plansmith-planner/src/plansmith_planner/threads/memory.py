@@ -18,6 +18,8 @@ from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep
 from plansmith.plan.thread import ReplyGiven, RunJoined, ThreadState
 from plansmith.ports import Message
+from plansmith.report.data import words_for
+from plansmith.report.history import decisions
 from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
@@ -117,31 +119,15 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
         lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
     if run.plan is not None and run.plan.steps:
         lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
-    lines += _decision_lines(digest.events)
+    wishes = (each.body.text for each in digest.events if isinstance(each.body, e.ChangesAsked))
+    lines += [f"A change of the plan was asked for: {clip(each, _LONGEST_TEXT)}" for each in wishes]
+    lines += [each.text for each in decisions(digest.events, words_for("en"))]
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
     lines += [f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else []
     before = (visible(run.request), run.plan) if run.plan else None
     return RunOutcome("assistant", start + "\n".join(lines), before)
-
-
-def _decision_lines(events: Sequence[e.Event]) -> Iterator[str]:
-    asked: dict[str, str] = {}
-    for event in events:
-        match event.body:
-            case e.QuestionAsked(question=name, text=text):
-                asked[name] = in_language(text, "en")
-            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                yield f"Asked {asked[name]!r}: {clip(value_text(answer), _LONGEST_TEXT)}."
-            case e.ChangesAsked(text=text):
-                yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
-            case e.PlanApproved():
-                yield "The plan was approved."
-            case e.PlanRejected():
-                yield "The plan was rejected."
-            case _:
-                continue
 
 
 def answer_text(run: Run) -> str:
