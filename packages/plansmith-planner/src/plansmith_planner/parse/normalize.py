@@ -61,7 +61,6 @@ _REFERRING: Final = (
     *("inputs", "over", "task", "question", "instruction"),
     *("when", "repeat", "undo_with"),
 )
-_NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Shape:
@@ -142,9 +141,9 @@ class Shape:
             self._notes.say(message, step=name, path=("id",))
             return name
         text = str(given)
-        slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
-        if slug != text:
-            slug = self._ids.free(slug)
+        slug = text
+        if not re.fullmatch(STEP_ID, text):
+            slug = self._ids.make(text, place)
             message = Sentence("the id '{given}' is written '{name}'", given=text, name=slug)
             self._notes.say(message, step=slug, path=("id",))
         self._renamed.setdefault(text, slug)
