@@ -28,7 +28,7 @@ from plansmith.plan.steps import (
     ReplyStyle,
     kind_of,
 )
-from plansmith_planner.parse.habits import Ids, Notes
+from plansmith_planner.parse.habits import Ids, Notes, snake
 
 # Other names of the fields of a step.
 _ALIASES: Final = {
@@ -44,12 +44,17 @@ _ALIASES: Final = {
     "step": "each",
     **dict.fromkeys(("condition", "if", "only_if", "run_if"), "when"),
     **dict.fromkeys(("loop", "repeat_until"), "repeat"),
-    **dict.fromkeys(("on_failure", "on_fail", "onError"), "on_error"),
+    **dict.fromkeys(("on_failure", "on_fail"), "on_error"),
     "retries": "retry",
     "compensate_with": "undo_with",
 }
-_NAMED: Final = {"tool": "tool", "agent": "agent", "plan": "template"}
-_TEXTS: Final = {"reply": "instruction", "ask": "question", "agent": "task"}
+_ALIASES_OF: Final = {
+    "tool": {"name": "tool"},
+    "agent": {"name": "agent", **dict.fromkeys(("text", "content", "message"), "task")},
+    "plan": {"name": "template"},
+    "reply": dict.fromkeys(("text", "content", "message"), "instruction"),
+    "ask": dict.fromkeys(("text", "content", "message"), "question"),
+}
 _PLAN_ALIASES: Final = {
     "title": "goal",
     "thought_process": "thought",
@@ -112,24 +117,19 @@ class Shape:
         return [self._with_references(step, ids) for step in steps]
 
     def _known_fields(self, value: dict[str, Json], place: int) -> dict[str, Json]:
-        fields: dict[str, Json] = {}
         step = str(value.get("id", place))
-        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()})
-        for name, each in value.items():
-            if each is None:
-                continue
-            known = _field_name(name, kind, value)
-            # A style of anything but a reply means something else, such as a tone.
-            tone = known == "style" and (kind != "reply" or each not in get_args(ReplyStyle))
-            if known not in _FIELDS or known in fields or tone:
-                self._notes.leave_out(name, each, step=step)
-                continue
-            fields[known] = each
-            if known in RULES and name != known:
-                message = Sentence(
-                    "the field '{name}' is read as '{known}'", name=name, known=known
-                )
-                self._notes.say(message, step=step, path=(known,))
+        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()}) or ""
+        given = {name: each for name, each in value.items() if each is not None}
+        # A style of anything but a reply means something else, such as a tone.
+        style = given.get("style")
+        if style is not None and (kind != "reply" or style not in get_args(ReplyStyle)):
+            self._notes.leave_out("style", given.pop("style"), step=step)
+        aliases = _ALIASES | _ALIASES_OF.get(kind, {})
+        fields = self._notes.fields(given, _FIELDS, aliases=aliases, step=step)
+        for known in (each for each in fields if each in RULES and each not in given):
+            name = next(each for each in given if aliases.get(snake(each), snake(each)) == known)
+            message = Sentence("the field '{name}' is read as '{known}'", name=name, known=known)
+            self._notes.say(message, step=step, path=(known,))
         return fields
 
     def _id(self, given: Json, place: int) -> str:
@@ -209,17 +209,6 @@ class Shape:
             return "{{" + match[1] + match[2] + "}}" if known else match[0]
 
         return _FOREIGN_REF.sub(rewrite, text)
-
-
-def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
-    if name in _FIELDS:
-        return name
-    if name == "name" and kind in _NAMED:
-        return _NAMED[kind]
-    if name in ("text", "content", "message") and kind in _TEXTS:
-        return _TEXTS[kind]
-    known = _ALIASES.get(name, name)
-    return name if known in value else known
 
 
 def assigned(
