@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith_planner.models.wrappers import Wrapper
+from plansmith_planner.models.wrappers import Wrapper, closing
 
 _PLACE = re.compile(r"<<([a-z_]+)>>")
 
@@ -92,8 +91,8 @@ async def read_answer(
     """Reads a model's whole answer; calls `on_text` with each piece, `on_progress` between."""
     pieces: list[str] = []
     usage = Usage()
-    async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
-        async for delta in deltas:
+    async with closing(stream):
+        async for delta in stream:
             match delta:
                 case TextDelta("", progress) if progress:
                     on_progress(progress)

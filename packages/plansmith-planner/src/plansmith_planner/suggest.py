@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +11,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
 from plansmith.templates.book import Template, TemplateBook
-from plansmith_planner.language.words import terms
-from plansmith_planner.ranking.card import read_card, tool_source
-from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith_planner.language.words import synonyms, terms
+from plansmith_planner.ranking.lexical import read_request
 
 # Half of the words of both must be the same; with less it is a different task.
 MIN_SIMILARITY: Final = 0.5
@@ -51,47 +50,34 @@ async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list
 
     They are shown to the person; none is used automatically.
     """
-    known = {name: each for name, each in (await book.all()).items() if "@" not in name}
+    known = [each for name, each in (await book.all()).items() if "@" not in name]
+    scores = {at: _similarity(request, each) for at, each in enumerate(known)}
     found: list[Suggestion] = []
-    for template, score in ranked(request, list(known.values())):
-        if len(found) == most:
+    for at in sorted(scores, key=lambda at: -scores[at]):
+        template, score = known[at], scores[at]
+        if score < MIN_SIMILARITY or len(found) == most:
             break
         if not has_errors(await book.problems(template)):
             inputs = found_inputs(request, template)
             missing = tuple(name for name in template.needed if name not in inputs)
-            found.append(Suggestion(template, score, inputs, missing))
+            found.append(Suggestion(template, round(score, 3), inputs, missing))
     return found
 
 
-def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, float]]:
-    """Returns the templates that are similar enough, the most similar first."""
-    asked = read_request(request)
-    texts = [f"{each.request} . {each.plan.goal}" for each in templates]
-    named = zip(templates, texts, strict=True)
-    index = LexicalIndex([read_card(tool_source(each.name, text, {})) for each, text in named])
-    worth = index.worth(asked)
-    scored: list[tuple[float, int]] = []
-    for slot, template in enumerate(templates):
-        shared = [term for term, _ in index.matches(slot, asked, worth)]
-        scored.append((-_similarity(request, asked, shared, template), slot))
-    best = sorted(each for each in scored if each[0] <= -MIN_SIMILARITY)
-    return [(templates[slot], round(-score, 3)) for score, slot in best]
-
-
-def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
+def _similarity(request: str, template: Template) -> float:
     """Returns how much both texts have in common; values of parameters do not count."""
     given = [*map(value_text, found_inputs(request, template).values())]
     before = [value for form in template.properties.values() for value in _saved_values(form)]
     values, old = ({term for text in each for _, term in terms(text)} for each in (given, before))
-    words = asked.surface.keys() - values
-    request_terms = {term: weight for term, weight in asked.terms.items() if term in words}
-    earlier = read_request(template.request or template.plan.goal)
-    template_terms = (earlier.terms.keys() & earlier.surface.keys()) - old
-    if not request_terms or not template_terms:
+    asked, earlier = read_request(request), read_request(template.request or template.plan.goal)
+    words = {term: asked.terms.get(term, 0.0) for term in asked.surface.keys() - values}
+    template_words = earlier.surface.keys() - old
+    if not any(words.values()) or not template_words:
         return 0.0
-    matched = sum(request_terms[term] for term in shared if term in request_terms)
-    fit = matched / sum(request_terms.values())
-    covered = len(template_terms & (request_terms.keys() | set(shared))) / len(template_terms)
+    known = {term for _, term in terms(f"{template.request} {template.plan.goal}")}
+    same = [term for term in words if not known.isdisjoint((term, *synonyms(term)))]
+    fit = sum(words[term] for term in same) / sum(words.values())
+    covered = len(template_words & words.keys()) / len(template_words)
     return 2 * fit * covered / (fit + covered) if fit + covered else 0.0
 
 

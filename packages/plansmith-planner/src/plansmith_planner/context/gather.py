@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import Final, NamedTuple, cast
 
-from plansmith.errors import Misconfigured
 from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.timing import zone_of
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message
 from plansmith_planner.context.background import HEADING, Background
-from plansmith_planner.context.fence import fence
+from plansmith_planner.context.fence import fence, indented
 from plansmith_planner.context.history import TITLE, recall
-from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Fitted, Part, fit, rendered, rough_count
 from plansmith_planner.language.numbers import WEEKDAYS
@@ -32,6 +30,7 @@ _PREVIOUS: Final = "previous plan"
 _CHANGES: Final = "changes the person asks for"
 # Blocks from which no values may come: the time, and comments on an earlier plan.
 _NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _CHANGES})
+_PROFILE: Final = ("name", "role", "backstory", "language", "tone")
 _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
 
@@ -159,6 +158,26 @@ def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
         yield Part((ContextBlock(title, text),), rank)
 
 
+def about(profile: Profile) -> str:
+    """Returns a profile as text, one fact per line, without its constraints."""
+    given = {name: cast("str", getattr(profile, name)) for name in _PROFILE}
+    facts = [f"{name}: {indented(value)}" for name, value in given.items() if value.strip()]
+    return "\n".join([*facts, *_list("goals:", profile.goals), *_list("tasks:", profile.tasks)])
+
+
+def constraints(profile: Profile) -> str:
+    """Returns the constraints of a profile as text; empty if there are none."""
+    hard = _list("hard constraints, the plan keeps every one:", profile.hard_constraints)
+    soft = _list("soft constraints, kept where possible:", profile.soft_constraints)
+    return "\n".join([*hard, *soft])
+
+
+def _list(heading: str, texts: tuple[str, ...]) -> Iterator[str]:
+    if texts:
+        yield heading
+        yield from (f"- {indented(text)}" for text in texts)
+
+
 def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
     """Returns earlier results, one a line: how a plan names each, and what it is.
 
@@ -185,12 +204,5 @@ def plan_text(plan: Plan) -> str:
 def time_text(clock: Clock, timezone: str | None = None) -> str:
     """Returns the time with offset, weekday and time zone."""
     name = timezone or "UTC"
-    try:
-        now = clock.now().astimezone(ZoneInfo(name))
-    except (KeyError, ValueError, OSError):
-        hint = Sentence(
-            "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
-        )
-        unknown = Sentence("there is no time zone '{name}'", name=name)
-        raise Misconfigured(unknown, hint=hint) from None
+    now = clock.now().astimezone(zone_of(name))
     return f"{now.isoformat(timespec='seconds')} ({WEEKDAYS[now.weekday()]}, {name})"

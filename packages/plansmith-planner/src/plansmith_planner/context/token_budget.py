@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -83,15 +84,9 @@ def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: boo
             return f"{note}\n{text[len(text) - length :].lstrip()}"
         return f"{text[:length].rstrip()}\n{note}".lstrip("\n")
 
-    if count(cut(0)) > tokens:
-        return ""
-    good, bad = 0, min(len(text), tokens * _LONGEST_TOKEN + 1)
-    length = min(bad - 1, tokens * 4)
-    while bad - good > 1 + good // 64:
-        fits = count(cut(length)) <= tokens
-        good, bad = (length, bad) if fits else (good, length)
-        length = (good + bad) // 2
-    return cut(good) if good else ""
+    lengths = range(min(len(text), tokens * _LONGEST_TOKEN + 1))
+    length = bisect_right(lengths, tokens, key=lambda each: count(cut(each))) - 1
+    return cut(length) if length > 0 else ""
 
 
 def _cost(block: ContextBlock) -> int:

@@ -103,7 +103,8 @@ class Notes:
     ) -> dict[str, Json]:
         """Returns the known fields, also under other spellings; notes and drops the others."""
         found: dict[str, Json] = {}
-        for name, each in value.items():
+        # Its own name counts before another one for the same field.
+        for name, each in sorted(value.items(), key=lambda item: item[0] not in known):
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
             if field not in known:

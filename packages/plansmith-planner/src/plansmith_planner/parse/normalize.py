@@ -15,7 +15,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, escape_text, pieces
+from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, escape_text, pieces, rename_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     KINDS,
@@ -28,7 +28,7 @@ from plansmith.plan.steps import (
     ReplyStyle,
     kind_of,
 )
-from plansmith_planner.parse.habits import Ids, Notes
+from plansmith_planner.parse.habits import Ids, Notes, snake
 
 # Other names of the fields of a step.
 _ALIASES: Final = {
@@ -44,12 +44,17 @@ _ALIASES: Final = {
     "step": "each",
     **dict.fromkeys(("condition", "if", "only_if", "run_if"), "when"),
     **dict.fromkeys(("loop", "repeat_until"), "repeat"),
-    **dict.fromkeys(("on_failure", "on_fail", "onError"), "on_error"),
+    **dict.fromkeys(("on_failure", "on_fail"), "on_error"),
     "retries": "retry",
     "compensate_with": "undo_with",
 }
-_NAMED: Final = {"tool": "tool", "agent": "agent", "plan": "template"}
-_TEXTS: Final = {"reply": "instruction", "ask": "question", "agent": "task"}
+_ALIASES_OF: Final = {
+    "tool": {"name": "tool"},
+    "agent": {"name": "agent", **dict.fromkeys(("text", "content", "message"), "task")},
+    "plan": {"name": "template"},
+    "reply": dict.fromkeys(("text", "content", "message"), "instruction"),
+    "ask": dict.fromkeys(("text", "content", "message"), "question"),
+}
 _PLAN_ALIASES: Final = {
     "title": "goal",
     "thought_process": "thought",
@@ -61,7 +66,6 @@ _REFERRING: Final = (
     *("inputs", "over", "task", "question", "instruction"),
     *("when", "repeat", "undo_with"),
 )
-_NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Shape:
@@ -113,24 +117,19 @@ class Shape:
         return [self._with_references(step, ids) for step in steps]
 
     def _known_fields(self, value: dict[str, Json], place: int) -> dict[str, Json]:
-        fields: dict[str, Json] = {}
         step = str(value.get("id", place))
-        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()})
-        for name, each in value.items():
-            if each is None:
-                continue
-            known = _field_name(name, kind, value)
-            # A style of anything but a reply means something else, such as a tone.
-            tone = known == "style" and (kind != "reply" or each not in get_args(ReplyStyle))
-            if known not in _FIELDS or known in fields or tone:
-                self._notes.leave_out(name, each, step=step)
-                continue
-            fields[known] = each
-            if known in RULES and name != known:
-                message = Sentence(
-                    "the field '{name}' is read as '{known}'", name=name, known=known
-                )
-                self._notes.say(message, step=step, path=(known,))
+        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()}) or ""
+        given = {name: each for name, each in value.items() if each is not None}
+        # A style of anything but a reply means something else, such as a tone.
+        style = given.get("style")
+        if style is not None and (kind != "reply" or style not in get_args(ReplyStyle)):
+            self._notes.leave_out("style", given.pop("style"), step=step)
+        aliases = _ALIASES | _ALIASES_OF.get(kind, {})
+        fields = self._notes.fields(given, _FIELDS, aliases=aliases, step=step)
+        for known in (each for each in fields if each in RULES and each not in given):
+            name = next(each for each in given if aliases.get(snake(each), snake(each)) == known)
+            message = Sentence("the field '{name}' is read as '{known}'", name=name, known=known)
+            self._notes.say(message, step=step, path=(known,))
         return fields
 
     def _id(self, given: Json, place: int) -> str:
@@ -142,9 +141,9 @@ class Shape:
             self._notes.say(message, step=name, path=("id",))
             return name
         text = str(given)
-        slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
-        if slug != text:
-            slug = self._ids.free(slug)
+        slug = text
+        if not re.fullmatch(STEP_ID, text):
+            slug = self._ids.make(text, place)
             message = Sentence("the id '{given}' is written '{name}'", given=text, name=slug)
             self._notes.say(message, step=slug, path=("id",))
         self._renamed.setdefault(text, slug)
@@ -159,34 +158,35 @@ class Shape:
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
         for field in _REFERRING:
             if field in step:
-                step[field] = self._references(step[field], ids, name, (field,))
+                written = self._references(step[field], ids, name, (field,))
+                step[field] = rename_refs(written, self._renamed)
         if isinstance(each := step.get("each"), dict):
             step["each"] = self._with_references({"id": f"{name}_each", **each}, ids | {"item"})
         return step
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
+        """Returns a value with its references in our own form; notes each that was not."""
         written = value
         if isinstance(value, str):
-            written, changed = self._text(value, ids)
+            written = self._text(value, ids)
         elif isinstance(value, list):
             return [self._references(each, ids, step, (*path, at)) for at, each in enumerate(value)]
         elif not isinstance(value, dict) or LITERAL in value:
             return value
         elif FROM in value:
             written = self._reference(value)
-            changed = written != value and value.get(PATH) != []
         else:
             return {
                 name: self._references(each, ids, step, (*path, name))
                 for name, each in value.items()
             }
-        if changed:
+        if written != value and not (isinstance(value, dict) and value.get(PATH) == []):
             message = Sentence("a reference was written in another way")
             self._notes.say(message, step=step, path=path)
         return written
 
     def _reference(self, value: dict[str, Json]) -> Json:
-        """Corrects a reference with a renamed id, or with its path written as text."""
+        """Corrects a reference with its path written as text."""
         source, inside = value[FROM], value.get(PATH)
         if not isinstance(source, (int, str)) or isinstance(source, bool):
             return value
@@ -197,41 +197,18 @@ class Shape:
             read = pieces("{{x." + inside.removeprefix("$").removeprefix(".") + "}}")[0]
             more = [*read.path] if isinstance(read, Ref) else [inside]
         keys = [*inner.path, *(more if isinstance(more, list) else [])]
-        made: dict[str, Json] = {FROM: self._renamed.get(inner.step, inner.step)}
+        made: dict[str, Json] = {FROM: inner.step}
         made |= {PATH: [*keys]} if keys else {}
         return made | {name: each for name, each in value.items() if name not in (FROM, PATH)}
 
-    def _text(self, text: str, ids: set[str]) -> tuple[str, bool]:
-        """Rewrites `${step.key}` as a reference, if there is such a step; whether any was."""
-        if "{" not in text:
-            return text, False
+    def _text(self, text: str, ids: set[str]) -> str:
+        """Rewrites `${step.key}` as a reference, if there is such a step."""
 
         def rewrite(match: re.Match[str]) -> str:
-            source = self._renamed.get(match[1], match[1])
-            return "{{" + source + match[2] + "}}" if source in ids else match[0]
+            known = self._renamed.get(match[1], match[1]) in ids
+            return "{{" + match[1] + match[2] + "}}" if known else match[0]
 
-        written = _FOREIGN_REF.sub(rewrite, text)
-        parts = pieces(written)
-        if not any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
-            return written, written != text
-        renamed = (
-            str(part._replace(step=self._renamed.get(part.step, part.step)))
-            if isinstance(part, Ref)
-            else part.replace("{{", '{{"{{"}}')
-            for part in parts
-        )
-        return "".join(renamed), written != text
-
-
-def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
-    if name in _FIELDS:
-        return name
-    if name == "name" and kind in _NAMED:
-        return _NAMED[kind]
-    if name in ("text", "content", "message") and kind in _TEXTS:
-        return _TEXTS[kind]
-    known = _ALIASES.get(name, name)
-    return name if known in value else known
+        return _FOREIGN_REF.sub(rewrite, text)
 
 
 def assigned(

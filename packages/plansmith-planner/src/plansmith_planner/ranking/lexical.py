@@ -24,7 +24,6 @@ _CLAUSE: Final = re.compile(
     r"|moreover|finally|as well as)\b|然后|并且|同时|另外|接着|再",
     re.IGNORECASE,
 )
-_VALUE_TEXT: Final = re.compile(r"[\"“]([^\"”\n]{3,200})[\"”]|(?<=\s)'([^'\n]{3,200})'(?=[\s.,?!])")
 _ASKING: Final = (
     r"(?i)\b(?:find|look up|information (?:about|on)|latest|recent|tell me about"
     r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
@@ -112,10 +111,6 @@ def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
         lone = 0.6 if len(word) == 1 and w.is_cjk(word) else 1.0
         counts[term] = counts.get(term, 0.0) + lone * w.word_weight(word)
     weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
-    # Quoted text is mostly a value to work on, not what to do.
-    unquoted = {term for _, term in w.terms(_VALUE_TEXT.sub(" ", text))}
-    for term in weights.keys() - unquoted:
-        weights[term] *= 0.5
     return weights, surface
 
 

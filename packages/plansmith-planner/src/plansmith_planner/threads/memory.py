@@ -9,15 +9,17 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import leaves
 from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.refs import CITATION, lookup, value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AnyStep, AskStep, ReplyStep
 from plansmith.plan.thread import ReplyGiven, RunJoined, ThreadState
 from plansmith.ports import Message
+from plansmith.report.data import words_for
+from plansmith.report.history import decisions
 from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
@@ -117,31 +119,15 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
         lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
     if run.plan is not None and run.plan.steps:
         lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
-    lines += _decision_lines(digest.events)
+    wishes = (each.body.text for each in digest.events if isinstance(each.body, e.ChangesAsked))
+    lines += [f"A change of the plan was asked for: {clip(each, _LONGEST_TEXT)}" for each in wishes]
+    lines += [each.text for each in decisions(digest.events, words_for("en"))]
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
     lines += [f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else []
     before = (visible(run.request), run.plan) if run.plan else None
     return RunOutcome("assistant", start + "\n".join(lines), before)
-
-
-def _decision_lines(events: Sequence[e.Event]) -> Iterator[str]:
-    asked: dict[str, str] = {}
-    for event in events:
-        match event.body:
-            case e.QuestionAsked(question=name, text=text):
-                asked[name] = in_language(text, "en")
-            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                yield f"Asked {asked[name]!r}: {clip(value_text(answer), _LONGEST_TEXT)}."
-            case e.ChangesAsked(text=text):
-                yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
-            case e.PlanApproved():
-                yield "The plan was approved."
-            case e.PlanRejected():
-                yield "The plan was rejected."
-            case _:
-                continue
 
 
 def answer_text(run: Run) -> str:
@@ -193,7 +179,7 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         # All of them belong together, so that they are one answer.
         yield ReplyGiven(_all(*(each.text for each in errors)), step=errors[0].step)
     elif named is not None:
-        callee, title = _callee(named), named.title or named.id
+        callee, title = named.callee, named.title or named.id
         about = Sentence("The step {step}: {title}.", step=named.id, title=title)
         if callee:
             about = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
@@ -248,7 +234,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyG
                     found = Sentence(
                         "It comes from the step {step} ({callee}), whose result has: “{text}”.",
                         step=name,
-                        callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
+                        callee=run.steps[name].callee or steps[name].callee or steps[name].kind,
                         text=_snippet(texts[name], word),
                     )
                     yield ReplyGiven(_all(found, _reason(steps[name].why)), step=name)
@@ -294,28 +280,14 @@ def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyG
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
             if _has(value_text(fields), word):
-                phrase = next(
-                    (each for each in _phrases(fields) if _has(each, word)), value_text(fields)
-                )
+                texts = (each for each in leaves(fields) if isinstance(each, str))
+                # A text of more than one word can be read by itself.
+                read = (each for each in texts if " " in each and _has(each, word))
+                phrase = next(read, value_text(fields))
                 place = {"step": step.id, "text": _snippet(phrase, word)}
                 found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
                 yield ReplyGiven(_all(found, _reason(step.why)), step=step.id)
                 break
-
-
-def _callee(step: AnyStep) -> str:
-    if isinstance(step, ToolStep):
-        return step.tool
-    return step.agent if isinstance(step, AgentStep) else ""
-
-
-def _phrases(value: Json) -> Iterator[str]:
-    """Yields the texts in a value that are more than one word: these can be read by themselves."""
-    if isinstance(value, str):
-        yield from [value] if " " in value else []
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _phrases(each)
 
 
 def _has(text: str, word: str) -> bool:

@@ -17,11 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import jsonschema_rs
-
-from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.answers import guarded, permits
 from plansmith.engine.journal import Journal
+from plansmith.engine.outcome import misfit
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
@@ -177,7 +175,7 @@ def guess(text: str, now: Situation) -> tuple[MessageRead, bool]:
     short = len(text) <= 200 and not m.asks(text)
     open_ = [each for each in now.questions if not each.question.options]
     forms = [(each, each.question.answer_schema) for each in open_]
-    free = next((each for each, form in forms if form is None or _fits(form, "some words")), None)
+    free = next((each for each, form in forms if not misfit(form, "some words")), None)
     found = free_answer(text, free) if free is not None and short and not m.orders(text) else None
     if free is not None and found is not None:
         if free.guards and not (now.waits_once and _allows(free, text)):
@@ -238,16 +236,16 @@ def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
         return option
     if schema is None:
         return answer if words else None
-    if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
+    if misfit(schema, "some words"):  # else any words fit, and that needs judgement
         number: Json = None
         plain = answer.replace(",", "") if re.fullmatch(r"[\d,.]+", answer) else answer
         with suppress(ValueError):
             number = json.loads(plain) if len(plain) <= 300 else None
         numeric = isinstance(number, int | float) and math.isfinite(number)
         for each in (number if numeric else None, yes_or_no(answer), answer):
-            if each is not None and _fits(schema, each):
+            if each is not None and not misfit(schema, each):
                 return each
-    return answer if words and _fits(schema, answer) else None
+    return answer if words and not misfit(schema, answer) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
@@ -258,14 +256,6 @@ def _option(asked: QuestionAsked, text: str) -> str | None:
     number = m.option_number(words)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
-
-
-def _fits(schema: dict[str, Json], value: Json) -> bool:
-    try:
-        validator(schema).validate(value)
-    except (BadSchema, jsonschema_rs.ValidationError):
-        return False
-    return True
 
 
 async def judge(

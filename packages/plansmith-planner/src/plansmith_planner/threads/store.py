@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -26,6 +27,9 @@ _ENTRY: Final = "thread_entry"
 _RUN: Final = "thread_run"
 # Whoever speaks, these are not their words.
 _OURS: Final = (t.MessageRead, t.ReplyGiven, t.ThreadSummarised)
+
+
+_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)  # when a damaged thread was last used
 
 
 class ThreadHeadline(NamedTuple):
@@ -54,6 +58,11 @@ class ThreadStore:
 
     async def read(self, thread: str) -> t.ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""
+        state, _ = await self._present(thread)
+        return state
+
+    async def _present(self, thread: str) -> tuple[t.ThreadState, Record | None]:
+        """Returns the state of a thread, and the record of its headline."""
         head = await self._records.record(_THREAD, thread)
         known, last = self._known.pop(thread, (t.ThreadState(thread), ""))
         entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
@@ -65,7 +74,7 @@ class ThreadStore:
             self._known[thread] = state, t.entry_text(entries[-1])
         if len(self._known) > 64:
             del self._known[next(iter(self._known))]
-        return state
+        return state, head
 
     async def append(
         self, state: t.ThreadState, *bodies: t.AnyThreadBody, by: Actor = SYSTEM
@@ -104,15 +113,15 @@ class ThreadStore:
                 raise StaleWriter(message, hint=hint)
             body, place = t.entry_text(entry), f"{number:09}"
             rows.append(Record(_ENTRY, f"{thread} {number}", 1, body, label=thread, place=place))
-        found = await self._records.record(_THREAD, thread)
-        head = await self._headline(found) if found else None
-        if first != (head.last if head else 0) + 1:
+        state, head = await self._present(thread)
+        if first != state.last + 1:
             return False
         for run in dict.fromkeys(map(t.runs_named, entries)):
             # The first thread that names a run keeps it.
             if run and not await self.thread_of(run):
                 rows.append(Record(_RUN, run, 1, "{}", label=thread, run=run))
-        rows.append(_head_record(grown(head, entries), (found.version if found else 0) + 1))
+        after = t.fold_thread(state, entries)
+        rows.append(_head_record(after, (head.version if head else 0) + 1))
         return await self._records.put_records(rows)
 
     async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[t.ThreadEntry]:
@@ -171,8 +180,8 @@ class ThreadStore:
     async def wait_thread(self, thread: str, *, after: int) -> None:
         """Returns when the thread has an entry after the number, whoever wrote it."""
         while True:
-            head = await self._records.record(_THREAD, thread)
-            if head is not None and (await self._headline(head)).last > after:
+            state, head = await self._present(thread)
+            if state.last > after:
                 return
             await self._records.wait_record(_THREAD, thread, version=head.version if head else 0)
 
@@ -180,31 +189,28 @@ class ThreadStore:
         """Reads a thread; makes its headline anew if that does not agree with its entries."""
         subject = f"thread {thread}"
         try:
-            entries = await self.thread_entries(thread)
-            t.fold_thread(t.ThreadState(thread), entries)
+            state, head = await self._present(thread)
         except JournalDamaged as damage:
             hint = Sentence("restore the store from a backup; its runs are not affected")
             return Finding("error", subject, damage.message, hint)
-        found = await self._records.record(_THREAD, thread)
-        right = grown(None, entries) if entries else None
-        if right is None or found is None:
+        if head is None:
             return None
-        went_on = not found.altered and _read_headline(found).last != right.last
-        record = _head_record(right, found.version)
-        if went_on or found == record:
+        went_on = not head.altered and _read_headline(head).last != state.last
+        record = _head_record(state, head.version)
+        if went_on or head == record:
             return None
-        await self._records.put_records([record._replace(version=found.version + 1)])
+        await self._records.put_records([record._replace(version=head.version + 1)])
         text = Sentence("its line in lists did not agree with its entries, and was made again")
         return Finding("warning", subject, text)
 
     async def _headline(self, record: Record) -> ThreadHeadline:
         """Reads a headline; one that was altered is made of its entries again."""
-        if not record.altered:
-            return _read_headline(record)
-        found = await self._records.records(_ENTRY, label=record.name)
-        sound = [t.read_entry(each.body) for each in found if not each.altered]
-        empty = ThreadHeadline(record.name, record.label, "", "", 0, 0, _moment(record.place))
-        return grown(None, sound) if sound else empty
+        if record.altered:
+            state = t.ThreadState(record.name, owner=record.label)
+            with suppress(JournalDamaged):
+                state = await self.read(record.name)
+            record = _head_record(state, record.version)
+        return _read_headline(record)
 
 
 async def thread_of(store: PlanStore, run: Run) -> str:
@@ -228,38 +234,16 @@ async def needed_by_threads(store: PlanStore, runs: Collection[str], before: dat
     return {run for run in runs if await threads.thread_of(run) in alive} if alive else set()
 
 
-def grown(before: ThreadHeadline | None, entries: Sequence[t.ThreadEntry]) -> ThreadHeadline:
-    """Returns the headline of a thread after more entries; None stands for no entry at all."""
-    last = entries[-1]
-    head = before or ThreadHeadline(last.thread, "", "", "", 0, 0, last.at)
-    for body in (each.body for each in entries):
-        if isinstance(body, t.ThreadOpened):
-            title = body.title or head.title
-            head = head._replace(owner=body.owner, title=title, folder=body.folder)
-        elif isinstance(body, t.MessageAdded):
-            title = head.title or ("" if head.messages else t.short_title(body.text))
-            head = head._replace(title=title, messages=head.messages + 1)
-    return head._replace(last=last.number, updated=last.at.astimezone(UTC))
-
-
-def _head_record(head: ThreadHeadline, version: int) -> Record:
-    fields = {"title": head.title, "folder": head.folder, "messages": head.messages}
-    body = json.dumps({**fields, "last": head.last})
-    updated = moment(head.updated)
-    return Record(_THREAD, head.thread, version, body, label=head.owner, place=updated)
+def _head_record(state: t.ThreadState, version: int) -> Record:
+    fields = {"title": state.title, "folder": state.folder, "messages": len(state.messages)}
+    body = json.dumps({**fields, "last": state.last})
+    place = moment((state.updated_at or _UNKNOWN).astimezone(UTC))
+    return Record(_THREAD, state.id, version, body, label=state.owner, place=place)
 
 
 def _read_headline(record: Record) -> ThreadHeadline:
-    fields = json.loads(record.body)
-    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **fields)
-
-
-def _moment(text: str) -> datetime:
-    """Returns a stored time; that of a damaged row sorts behind all others."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return datetime(1970, 1, 1, tzinfo=UTC)
+    fields, updated = json.loads(record.body), datetime.fromisoformat(record.place)
+    return ThreadHeadline(record.name, record.label, updated=updated, **fields)
 
 
 def _damaged(code: str, **fields: Any) -> JournalDamaged:

@@ -19,7 +19,6 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Message, Usage
-from plansmith.review.policy import active_steps
 from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
@@ -528,7 +527,7 @@ async def _undo(
     if reading.kind == "answer":
         return await _ask_again(reading, runs, by)
     run = await runs.journals.get(reading.run)
-    acted = await _first_acting(run, runs)
+    acted = _first_acting(run)
     if acted:
         hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run.id)
         refusal = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
@@ -546,7 +545,7 @@ async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> R
     run, bodies = journal.run, [event.body for event in journal.events]
     asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]
     step = next((each.step for each in asked if each.question == reading.question), None)
-    acted = await _first_acting(run, runs)
+    acted = _first_acting(run)
     if acted:
         message = Sentence("{acted} has run since: the answer cannot be taken back", acted=acted)
         raise Refused(message, hint=_PUT_RIGHT)
@@ -573,19 +572,15 @@ async def _change_back(message: t.ThreadMessage, run_id: str, runs: RunService, 
         hint = Sentence("take back what came after it first, or say what you want instead")
         raise Refused(Sentence("run {run} has got another plan since", run=run_id), hint=hint)
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
-    acted = await _first_acting(run, runs, begun)
+    acted = _first_acting(run, begun)
     if acted:
         refusal = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
         raise Refused(refusal, hint=_PUT_RIGHT)
     return await runs.editing.undo(run_id, by=by)
 
 
-async def _first_acting(run: Run, runs: RunService, begun: Sequence[str] | None = None) -> str:
+def _first_acting(run: Run, begun: Sequence[str] | None = None) -> str:
     """Returns a step that changes something and has begun; empty if none has."""
-    if run.plan is None:
-        return ""
     if begun is None:
         begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
-    acting = set(await runs.intake.acting(run.plan, run.templates))
-    acting &= {each.id for each in active_steps(run.plan, run.templates)}
-    return next((name for name in begun if root_of(name) in acting), "")
+    return next((name for name in begun if root_of(name) in run.acts), "")

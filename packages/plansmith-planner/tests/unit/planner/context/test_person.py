@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plansmith.plan.run_options import Profile
-from plansmith_planner.context.profile import about, constraints
+from plansmith_planner.context.gather import about, constraints
 from plansmith_planner.language.locales import locale_of, normal_tag
 
 ANNA = Profile(
