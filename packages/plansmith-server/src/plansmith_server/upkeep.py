@@ -88,8 +88,8 @@ async def follow_decisions(state: ServerState, after: int) -> None:
             try:
                 news = await store.news(after, limit=500)
                 begun = [each.run for each in news if each.number == 1 and not knows(each.run)]
-                works = [_look(state, *each) for each in (await _decided(state, news)).items()]
-                works += [_look(state, run) for run in begun]
+                works = [_look(state, run) for run in await _decided(state, news)]
+                works += [_look(state, run, is_new=True) for run in begun]
                 looks = {each for each in looks if not each.done()}
                 looks.update(map(asyncio.create_task, works))
                 after = news[-1].position if news else after
@@ -102,17 +102,17 @@ async def follow_decisions(state: ServerState, after: int) -> None:
         await end(looks)
 
 
-async def _decided(state: ServerState, news: Sequence[News]) -> dict[str, int]:
-    """Returns the runs that were decided on, or wait for a time, with the last such event."""
-    firsts, found = dict[str, int](), dict[str, int]()
+async def _decided(state: ServerState, news: Sequence[News]) -> list[str]:
+    """Returns the runs that were decided on, or that wait for a time."""
+    firsts, found = dict[str, int](), list[str]()
     for each in news:
         if state.carrier is not None or state.background.knows(each.run):
             firsts.setdefault(each.run, each.number)
     for run, first in firsts.items():
         with suppress(JournalDamaged):  # whoever reads the run is told
-            for event in await state.smith.store.events(run, after=first - 1):
-                if _is_decision(event) or isinstance(event.body, e.StepWaits):
-                    found[run] = event.number
+            events = await state.smith.store.events(run, after=first - 1)
+            if any(_is_decision(each) or isinstance(each.body, e.StepWaits) for each in events):
+                found.append(run)
     return found
 
 
@@ -122,23 +122,23 @@ def _is_decision(event: e.Event) -> bool:
     return bool(is_over) or (event.by.speaks and isinstance(event.body, _DECISIONS))
 
 
-async def _look(state: ServerState, run_id: str, number: int = 0) -> None:
-    """Continues a run a while after the decision of a number, unless another process does.
+async def _look(state: ServerState, run_id: str, *, is_new: bool = False) -> None:
+    """Continues a run a while after a decision, unless another process does.
 
-    Without one, a run that another process has begun becomes this server's too if it waits for a
-    person, if somebody has just decided on it, or if that process ended when it had created it.
+    A new one of another process becomes this server's too if it waits for a person, if somebody
+    has just decided on it, or if that process ended when it had created it.
     """
     journals = state.smith.runs.journals
 
     async def adopt() -> None:
-        if not number:
+        if is_new:
             journal = await journals.load(run_id)
             run, last = await journals.owners.marked(journal.run), journal.events[-1]
             if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
                 return
-        await state.background.adopt(run_id, decided=number)
+        await state.background.adopt(run_id)
 
-    await state.clock.sleep(GRACE_S if number else LEASE_S)
+    await state.clock.sleep(LEASE_S if is_new else GRACE_S)
     try:
         await journals.store_retry.until_done(adopt)
     except PlansmithError as error:
