@@ -67,6 +67,9 @@ class RunCarrier:
         else:
             self._sending[run_id] = asyncio.create_task(self._send(run_id))
 
+    def has(self, run_id: str) -> bool:
+        return run_id in self._sending
+
     async def _send(self, run_id: str) -> None:
         async def sent() -> bool:
             self._again.discard(run_id)
@@ -141,6 +144,10 @@ class BackgroundRuns:
     @property
     def busy(self) -> int:
         return len(self._tasks)
+
+    def has(self, run_id: str) -> bool:
+        """Whether a run goes on here now, or is being sent to the workers."""
+        return run_id in self._tasks or (self._carrier is not None and self._carrier.has(run_id))
 
     def go_on(self, run_id: str, *, starts: bool = True) -> None:
         """Continues a run as far as it goes without a person; harmless if that is under way.
