@@ -236,15 +236,6 @@ async def test_an_mcp_call_over_pipes_that_fails_after_it_acted(
         await is_asked_about(app, run)
 
 
-@pytest.mark.parametrize("name", ["lie", "empty"])
-async def test_a_result_that_an_mcp_tool_s_own_schema_refuses_is_asked_about(name: str) -> None:
-    async with await approved(servers(raw=raw())) as source:
-        app = Plansmith(tools=[source], limits=LIMITS)
-        run = await run_of(app, {"id": "s", "tool": f"raw.{name}", **RULES})
-        assert "own schema" in next(iter(run.questions.values())).text
-        await is_asked_about(app, run)
-
-
 async def test_a_tool_that_changes_between_its_question_and_the_answer_is_asked_about(
     tmp_path: Path,
 ) -> None:
