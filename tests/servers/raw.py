@@ -20,7 +20,6 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 OUT = sys.stdout.buffer
 SUM = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
 FORM = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
-LINKED = {"type": "object", "properties": {"sum": {"$ref": "http://127.0.0.1:9/s.json"}}}
 WORDS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 DESCRIPTIONS = {"echo": "Say a text again."}
 NEXT = 1000
@@ -65,12 +64,10 @@ def tools() -> list[dict[str, Any]]:
     for name in dict.fromkeys((*REPLIES, *BAD, *OTHERS)):
         tool: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}}
         tool["description"] = DESCRIPTIONS.get(name, name)
-        if name in ("sum", "lie", "empty"):
+        if name == "sum":
             tool["outputSchema"] = SUM
         if name == "look_up":
             tool["inputSchema"] = WORDS
-        if name == "linked":
-            tool["outputSchema"] = LINKED
         if name in ("echo", "silent", "die", "ask", "big"):
             tool["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
         tool["x-vendor"] = {"unknown": "fields are part of a definition"}
@@ -170,10 +167,7 @@ def structured(value: object) -> dict[str, Any]:
 REPLIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "echo": lambda given: text(str(given.get("text", ""))),
     "sum": lambda given: structured({"sum": sum(given["numbers"])}),
-    "lie": lambda _: structured({"sum": "many"}),
-    "linked": lambda _: structured({"sum": "many"}),
     "nan": lambda _: structured({"sum": float("nan")}),
-    "empty": lambda _: text("nothing structured"),
     "env": lambda _: structured(dict(os.environ)),
     "look_up": lambda given: text(f"https://example.org/may on {given['query']}: 90 mm in May."),
     "image": lambda _: {

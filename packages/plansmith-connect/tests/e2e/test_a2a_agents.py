@@ -126,7 +126,7 @@ async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential(answ
         need = await question(agent, "auth")
         assert need.link == "https://login.example/start?for=desk"
         assert need.options == ("done", "cannot")
-        assert set(need.state) == {"task", "context", "why", "question", "times", "known"}
+        assert set(need.state) == {"task", "context", "why", "question", "times"}
         if answer == "done":
             result: Any = await agent.work("auth", {}, reply(need, answer))
             assert result["text"] == "booked done"

@@ -23,7 +23,7 @@ from plansmith_server.middleware import HEALTH, READY
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tokens import Token
-from plansmith_server.views import Plain, run_view
+from plansmith_server.views import Plain
 
 RUN: Final = "/v1/runs/{id}"
 Given = TypeVar("Given", bound=BaseModel)
@@ -83,8 +83,8 @@ class Ask:
         return wanted_language(self.header("accept-language"))
 
     async def run_view(self, run_id: str = "") -> Answer:
-        """Returns everything about a run: that of the path, or another one."""
-        return await run_view(self.smith, run_id or self.run)
+        """Returns everything about a run, that of the path or another one, as soon as wanted."""
+        return await self.state.run_view(run_id or self.run, wait_s=self.wait_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,6 @@ from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.ownership import Owners
 from plansmith.engine.run_queue import QueueLimits, RunQueue
-from plansmith.plan import events as e
 from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -68,6 +67,9 @@ class RunCarrier:
         else:
             self._sending[run_id] = asyncio.create_task(self._send(run_id))
 
+    def has(self, run_id: str) -> bool:
+        return run_id in self._sending
+
     async def _send(self, run_id: str) -> None:
         async def sent() -> bool:
             self._again.discard(run_id)
@@ -101,16 +103,12 @@ class RunCarrier:
         await self.queue.close()
 
 
-def _is_taken_up(run: Run, since: Sequence[e.Event]) -> bool:
-    """Whether the process that decided goes on itself: it has begun, or makes a plan meanwhile."""
-    # Whoever resumes or cancels a run does nothing more about it.
-    is_instruction = isinstance(since[0].body, e.RunResumed | e.CancelAsked)
-    makes_plan = run.plan is None and not is_instruction
-    return makes_plan or not all(each.by.speaks for each in since)
-
-
 class BackgroundRuns:
     """Keeps one task for each run that can continue; a run that waits for a person has none.
+
+    A run goes on when it is told to (`go_on`). When it rests, a timer looks at it again if it
+    waits for a time; if it was wanted meanwhile, it goes on as soon as it is free, here or at the
+    process that has it. What others decided or left is looked at by `adopt`.
 
     With a `carrier`, runs that can continue go to the workers, one of which calls `advance`.
     """
@@ -127,12 +125,12 @@ class BackgroundRuns:
         self._smith, self._journals = smith, smith.runs.journals
         self._teams, self._drafts, self._log, self._carrier = teams, drafts, log, carrier
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._again: dict[str, bool] = {}
+        # The runs to go on with once they are free, and whether somebody is to start them.
+        self._wanted: dict[str, bool] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._other_tasks: set[asyncio.Task[Any]] = set()
         self._known: set[str] = set()
-        # Runs of other processes, to continue when those let go, and of other folders.
-        self._elsewhere: dict[str, bool] = {}  # whether they were to be started
+        # Runs of other folders.
         self._not_here: set[str] = set()
         # The terms of claims that were left, and whose runs this server began to continue.
         self._adopted: dict[str, int] = {}
@@ -147,6 +145,10 @@ class BackgroundRuns:
     def busy(self) -> int:
         return len(self._tasks)
 
+    def has(self, run_id: str) -> bool:
+        """Whether a run goes on here now, or is being sent to the workers."""
+        return run_id in self._tasks or (self._carrier is not None and self._carrier.has(run_id))
+
     def go_on(self, run_id: str, *, starts: bool = True) -> None:
         """Continues a run as far as it goes without a person; harmless if that is under way.
 
@@ -160,10 +162,13 @@ class BackgroundRuns:
 
     def _begin(self, run_id: str, *, starts: bool) -> None:
         if run_id in self._tasks:  # it may have found nothing to do just before this
-            self._again[run_id] = starts or self._again.get(run_id, False)
+            self._want(run_id, starts=starts)
         else:
             work = self._advance(run_id, starts=starts)
             self._tasks[run_id] = asyncio.create_task(work, name=run_id)
+
+    def _want(self, run_id: str, *, starts: bool) -> None:
+        self._wanted[run_id] = starts or self._wanted.get(run_id, False)
 
     async def advance(self, run_id: str) -> None:
         """Continues a run in this process, and returns when it ends or waits."""
@@ -172,25 +177,27 @@ class BackgroundRuns:
             await asyncio.wait([task])
 
     async def _advance(self, run_id: str, *, starts: bool) -> None:
+        is_free = True
         try:
             with self._drafts.of(run_id):
                 advance = partial(self._plan_or_execute, run_id, starts=starts)
                 self._continue_at_expiry(await self._journals.store_retry.until_done(advance))
         except err.StaleWriter:
             self._log.info("run_changed_meanwhile", run=run_id)
-            self._again.setdefault(run_id, starts)  # by a person, or a process that has it now
+            self._want(run_id, starts=starts)  # by a person, or a process that has it now
         except err.RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
-            self._elsewhere[run_id] = starts
+            self._want(run_id, starts=starts)
+            is_free = False
         except asyncio.CancelledError:
-            self._again.pop(run_id, None)
+            self._wanted.pop(run_id, None)
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
             await self._give_up(run_id, error)
         finally:
             del self._tasks[run_id]
-            if run_id in self._again:
-                self._begin(run_id, starts=self._again.pop(run_id))
+            if is_free and run_id in self._wanted:
+                self._begin(run_id, starts=self._wanted.pop(run_id))
 
     async def _plan_or_execute(self, run_id: str, *, starts: bool) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
@@ -355,15 +362,13 @@ class BackgroundRuns:
         self._dead_servers = dead  # one that was only silent may end another time
 
     async def _continue_released(self) -> None:
-        owned = await self._journals.owners.owned(self._elsewhere)
-        for run_id in self._elsewhere.keys() - owned:
-            self.go_on(run_id, starts=self._elsewhere.pop(run_id))
+        wanted = self._wanted.keys() - self._tasks.keys()
+        for run_id in wanted - await self._journals.owners.owned(wanted):
+            if run_id in self._wanted:
+                self.go_on(run_id, starts=self._wanted.pop(run_id))
 
-    async def adopt(self, run_id: str, *, decided: int = 0) -> bool:
-        """Continues a run of this folder from now on; tells whether there is something to do.
-
-        After the event `decided` of another process, only if nobody has gone on with it since.
-        """
+    async def adopt(self, run_id: str) -> bool:
+        """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
             journal = await self._journals.load(run_id)
             journal.need_sound()
@@ -379,8 +384,7 @@ class BackgroundRuns:
             self._known.discard(run_id)
             return False
         self._known.add(run_id)
-        since = journal.events[decided - 1 :] if decided else ()
-        if not goes_on(run) or (since and _is_taken_up(run, since)):
+        if not goes_on(run):
             if run_id not in self._tasks:
                 self._continue_at_expiry(run)
             return False

@@ -49,6 +49,9 @@ def _example(**example: Any) -> dict[str, Any]:
 FreeText = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Text = Annotated[str, StringConstraints(max_length=300)]
+Locale = Annotated[
+    str, StringConstraints(max_length=35, pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*)?$")
+]
 Long = Annotated[str, StringConstraints(max_length=2000)]
 # Others than these cannot be the id of a conversation.
 ConversationId = Annotated[str, StringConstraints(max_length=200), AfterValidator(_printable)]
@@ -90,7 +93,7 @@ class RequestOptions(ForTeam):
     """How a request is planned and run."""
 
     dialect: InDialect = None
-    locale: Text = ""
+    locale: Locale = ""
     mode: Literal["review", "read_only"] = "review"
     budget: BudgetLimits | None = None
     max_steps: Whole | None = Field(default=None, ge=1, le=10_000)

@@ -145,7 +145,7 @@ def _problem(why: str) -> dict[str, Any]:
 def _failures(route: Route) -> dict[str, Any]:
     """Describes the errors that this route can answer with; those of all routes are shared."""
     own = dict(_BODY) if route.has_body else {422: "A parameter of the query is unknown or wrong"}
-    if "{" in route.path or route.has_body or "run" in route.given.model_fields:
+    if "{" in route.path or route.has_body or {"run", "cursor"} & {*route.given.model_fields}:
         own[404] = "There is no such thing, or it was removed"
     if route.conflict or route.method != "GET":
         usual = "It cannot be done in the present state, or another process is at it"

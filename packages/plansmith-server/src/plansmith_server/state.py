@@ -31,7 +31,7 @@ from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import ServerSettings, Teams, Wiring
 from plansmith_server.team.notices import Notices
-from plansmith_server.views import JsonObject, run_row
+from plansmith_server.views import JsonObject, run_row, run_view
 
 _KEPT: Final = 2_000
 _LONGEST: Final = 300
@@ -244,6 +244,14 @@ class ServerState:
 
     async def run(self, run_id: str) -> Run:
         return (await self.journal(run_id)).run
+
+    async def run_view(self, run_id: str, *, wait_s: float = 0.0) -> JsonObject:
+        """Returns a run; if the client waits for that, once it is over or needs a person."""
+        if wait_s:
+            await self.wait(self.background.at_rest(run_id), wait_s)
+        view = await run_view(self.smith, run_id)
+        # One that was just begun has no process yet.
+        return view | {"interrupted": False} if self.background.has(run_id) else view
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
         """Returns this state with the Plansmith of the run's team; raises 404 if there is no run.

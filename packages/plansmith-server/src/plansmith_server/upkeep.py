@@ -15,7 +15,6 @@ from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
 from plansmith_server.ops.tasks import background_tasks, end, in_role
@@ -24,6 +23,7 @@ from plansmith_server.team.notices import Key, notice_of, waiting_items
 
 # `plansmith approve --go` decides and then runs the plan itself: give it time to claim the run.
 GRACE_S: Final = 0.5
+_NOTICED_S: Final = 0.5
 _DECISIONS: Final = (
     *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
     # The process that wrote one of these may have ended right after it.
@@ -88,8 +88,8 @@ async def follow_decisions(state: ServerState, after: int) -> None:
             try:
                 news = await store.news(after, limit=500)
                 begun = [each.run for each in news if each.number == 1 and not knows(each.run)]
-                works = [_look(state, *each) for each in (await _decided(state, news)).items()]
-                works += [_look(state, run) for run in begun]
+                works = [_look(state, run) for run in await _decided(state, news)]
+                works += [_look(state, run, is_new=True) for run in begun]
                 looks = {each for each in looks if not each.done()}
                 looks.update(map(asyncio.create_task, works))
                 after = news[-1].position if news else after
@@ -102,17 +102,17 @@ async def follow_decisions(state: ServerState, after: int) -> None:
         await end(looks)
 
 
-async def _decided(state: ServerState, news: Sequence[News]) -> dict[str, int]:
-    """Returns the runs that were decided on, or wait for a time, with the last such event."""
-    firsts, found = dict[str, int](), dict[str, int]()
+async def _decided(state: ServerState, news: Sequence[News]) -> list[str]:
+    """Returns the runs that were decided on, or that wait for a time."""
+    firsts, found = dict[str, int](), list[str]()
     for each in news:
         if state.carrier is not None or state.background.knows(each.run):
             firsts.setdefault(each.run, each.number)
     for run, first in firsts.items():
         with suppress(JournalDamaged):  # whoever reads the run is told
-            for event in await state.smith.store.events(run, after=first - 1):
-                if _is_decision(event) or isinstance(event.body, e.StepWaits):
-                    found[run] = event.number
+            events = await state.smith.store.events(run, after=first - 1)
+            if any(_is_decision(each) or isinstance(each.body, e.StepWaits) for each in events):
+                found.append(run)
     return found
 
 
@@ -122,23 +122,23 @@ def _is_decision(event: e.Event) -> bool:
     return bool(is_over) or (event.by.speaks and isinstance(event.body, _DECISIONS))
 
 
-async def _look(state: ServerState, run_id: str, number: int = 0) -> None:
-    """Continues a run a while after the decision of a number, unless another process does.
+async def _look(state: ServerState, run_id: str, *, is_new: bool = False) -> None:
+    """Continues a run a while after a decision, unless another process does.
 
-    Without one, a run that another process has begun becomes this server's too if it waits for a
-    person, if somebody has just decided on it, or if that process ended when it had created it.
+    A new one of another process becomes this server's too if it waits for a person, if somebody
+    has just decided on it, or if that process ended when it had created it.
     """
     journals = state.smith.runs.journals
 
     async def adopt() -> None:
-        if not number:
+        if is_new:
             journal = await journals.load(run_id)
             run, last = await journals.owners.marked(journal.run), journal.events[-1]
             if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
                 return
-        await state.background.adopt(run_id, decided=number)
+        await state.background.adopt(run_id)
 
-    await state.clock.sleep(GRACE_S if number else LEASE_S)
+    await state.clock.sleep(LEASE_S if is_new else GRACE_S)
     try:
         await journals.store_retry.until_done(adopt)
     except PlansmithError as error:
@@ -210,7 +210,7 @@ async def sending_notices(state: ServerState, base: str) -> AsyncGenerator[None]
         while True:
             try:
                 role = f"notices {journals.folder}"
-                await in_role(journals.owners, role, lambda: _Waiters(state, base).follow())
+                await in_role(journals.owners, role, lambda: _tell_what_waits(state, base))
             except PlansmithError as error:
                 state.log.warning("notices_stopped", error=str(error))
                 await state.clock.sleep(1.0)
@@ -219,75 +219,32 @@ async def sending_notices(state: ServerState, base: str) -> AsyncGenerator[None]
         yield
 
 
-class _Waiters:
-    """Keeps what waits, and when each channel is to be told of it."""
-
-    def __init__(self, state: ServerState, base: str) -> None:
-        self._state, self._base = state, base
-        # The oldest first, which are forgotten when there are too many.
-        self._known: dict[Key, None] = {}
-        # By the channel and the key of what waits.
-        self._due: dict[tuple[str, Key], datetime] = {}
-
-    async def follow(self) -> None:
-        store = self._state.smith.store
-        after = await store.wait_news(-1)
-        for listed in await self._state.open_runs.all():
-            self._note(listed.run, begun_before=True)
-        while True:
-            news = await store.news(after, limit=500)
-            asked = {
-                each.run
-                for each, event in (await self._state.events.read(news)).items()
-                if isinstance(event.body, e.ReviewAsked | e.QuestionAsked)
-            }
-            for run in await self._runs(asked):
-                self._note(run)
-            after = news[-1].position if news else after
-            await self._tell()
-            if news:
-                continue
-            left = None
-            if self._due:
-                due = min(self._due.values()) - self._state.clock.now()
-                left = max(0.0, due.total_seconds())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await store.wait_news(after)
-
-    async def _runs(self, names: set[str]) -> list[Run]:
-        found: list[Run] = []
-        for name in sorted(names):
-            with suppress(PlansmithError):  # removed meanwhile, or damaged: the page shows it
-                found.append((await self._state.smith.runs.journals.load(name)).run)
-        return found
-
-    def _note(self, run: Run, *, begun_before: bool = False) -> None:
-        """Notes what waits; what was due before this server began was told by another one."""
-        if not self._state.smith.runs.journals.is_here(run.folder):
-            return
-        now = self._state.clock.now()
-        for one in waiting_items(run):
-            if one.key in self._known:
-                continue
-            self._known[one.key] = None
-            if len(self._known) > 10_000:
-                del self._known[next(iter(self._known))]
-            for channel in self._state.notices.channels.values():
-                start = (one.since or now) if begun_before else now
-                due = start + timedelta(seconds=channel.settings.after_s)
-                if one.kind in channel.settings.about and (due > now or not begun_before):
-                    self._due[channel.name, one.key] = due
-
-    async def _tell(self) -> None:
-        """Tells each channel once of all that is due and still waits."""
-        now, notices = self._state.clock.now(), self._state.notices
-        ready = [each for each, due in self._due.items() if due <= now]
-        runs = await self._runs({key[1] for _, key in ready})
-        waits = {one.key: one for run in runs for one in waiting_items(run)}
-        for each in ready:
-            del self._due[each]
-        for channel in notices.channels.values():
-            mine = [waits[key] for name, key in ready if name == channel.name and key in waits]
-            if mine:
-                notices.tell(channel, notice_of(channel.settings, mine, self._base))
+async def _tell_what_waits(state: ServerState, base: str) -> None:
+    """Tells each channel once of what waits; what was due before, another server has told."""
+    store, clock, journals = state.smith.store, state.clock, state.smith.runs.journals
+    # Of each channel: when it is to be told of what waits; None once it was.
+    due: dict[str, dict[Key, datetime | None]] = {}
+    while True:
+        after, now = await store.wait_news(-1), clock.now()
+        runs = [each.run for each in await state.open_runs.all()]
+        here = [each for each in runs if journals.is_here(each.folder)]
+        waiting = {one.key: one for run in here for one in waiting_items(run)}
+        for name, channel in state.notices.channels.items():
+            known, wait = due.get(name), timedelta(seconds=channel.settings.after_s)
+            mine = due[name] = dict[Key, datetime | None]()
+            for key, one in waiting.items():
+                if one.kind in channel.settings.about:
+                    start = now if known is not None else one.since or now
+                    is_late = known is None and start + wait <= now
+                    mine[key] = None if is_late else (known or {}).get(key, start + wait)
+            ready = [key for key, at in mine.items() if at is not None and at <= now]
+            if ready:
+                mine |= dict.fromkeys(ready)
+                items = [waiting[key] for key in ready]
+                state.notices.tell(channel, notice_of(channel.settings, items, base))
+        dues = [at for mine in due.values() for at in mine.values() if at is not None]
+        left = max(0.0, (min(dues) - clock.now()).total_seconds()) if dues else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await store.wait_news(after)
+        await clock.sleep(_NOTICED_S)  # however much happens meanwhile

@@ -285,7 +285,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         failure=await _failure(smith, events),
         review=_review(run, events),
         steps={
-            name: _step(state, results.get(name), inputs.get(name))
+            name: step_view(state, results.get(name), inputs.get(name))
             for name, state in run.steps.items()
         },
         questions=[question_view(run, each) for each in run.questions.values()],
@@ -380,7 +380,8 @@ def is_undecided(run: Run) -> bool:
             return False
 
 
-def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> JsonObject:
+def step_view(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> JsonObject:
+    """Returns a step with its values, cut if they are too long."""
     size = len(stored_json(result)) if state.settled and state.result_hash else 0
     return view(
         StepView,
@@ -391,15 +392,6 @@ def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> Js
         clipped=size > limit,
         prefetched=bool(state.prefetched),
     )
-
-
-def result_view(digest: str, value: Json) -> JsonObject:
-    """Returns the result of a step as a run shows it; only an empty hash if there is none."""
-    if not digest:
-        return {"result_hash": ""}
-    size = len(stored_json(value))
-    fields = {"result": clip(value), "result_hash": digest}
-    return {**fields, "result_size": size, "clipped": size > CLIP}
 
 
 def clip(value: Json, limit: int = CLIP) -> Json:
@@ -475,7 +467,7 @@ async def step_details(smith: Plansmith, run_id: str, name: str) -> JsonObject:
     step = planned.to_json() if planned else None
     return {
         "step": step,
-        "state": _step(state, result, inputs, _WHOLE),
+        "state": step_view(state, result, inputs, _WHOLE),
         "template_inputs": step.get("inputs") if step else None,
         "resolved_inputs": inputs,
         "attempts": _attempts(run, journal.events, name),

@@ -19,6 +19,7 @@ BAD_BODIES = [
     (b'{"request": NaN}', 400, "unreadable_json"),
     (b'{"request": "\\ud800"}', 422, "invalid_input"),
     (b"{}", 422, "invalid_input"),
+    (b'{"request": "x", "locale": "klingon"}', 422, "invalid_input"),
     (b'{"plan": {"steps": [{}]}}', 422, "invalid_plan"),
     (b"[" * 5000, 400, "unreadable_json"),
     (b'{"request": 1' + b"0" * 5000 + b"}", 400, "unreadable_json"),
@@ -33,7 +34,7 @@ async def test_a_request_is_planned_seen_first_changed_in_words_and_run(tmp_path
     model = ScriptedModel(DECIDED, PLAN, Answer(other, expects="also Rome"))
     async with serving(tmp_path, model=model) as house:
         run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
-        assert run["status"] == "triaging"
+        assert (run["status"], run["interrupted"]) == ("triaging", False)
         run = await house.until(run["id"], "reviewing")
         assert run["review"] == {
             "asked": True,
@@ -276,6 +277,8 @@ async def test_runs_are_listed_page_by_page_and_found_by_words_and_status(house:
     assert len(found["items"]) == 4
     found = await house.get("/v1/runs", params={"q": "REQUEST 3"})
     assert [each["id"] for each in found["items"]] == [made[3]]
+    for where in ("runs", "conversations"):
+        assert (await house.client.get(f"/v1/{where}?cursor=zzz")).status_code == 404
     refused = await house.client.get("/v1/runs?status=zz")
     assert (refused.status_code, "use open, " in refused.json()["hint"]) == (422, True)
     assert (await house.client.delete(f"/v1/runs/{made[3]}")).status_code == 204

@@ -300,7 +300,7 @@ async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -
 def test_the_tokens_command_makes_lists_and_revokes(
     tokens: Callable[..., Told], tmp_path: Path
 ) -> None:
-    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30d")
+    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30m")
     assert made.code == 0, made.err
     secret = made.out.strip()
     assert re.fullmatch(r"pst_[\w-]{43}", secret)

@@ -17,8 +17,8 @@ from plansmith.schedules.store import ScheduleStore
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
 
-_AGE: Final = re.compile(r"([1-9]\d{0,4})([hdw])")
-_HOURS: Final = {"h": 1, "d": 24, "w": 168}
+_AGE: Final = re.compile(r"([1-9]\d{0,4})([mhdw])")
+_MINUTES: Final = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
 
 
 class PruningStore(Protocol):
@@ -50,13 +50,13 @@ class Old(NamedTuple):
 
 
 def read_age(text: str) -> timedelta:
-    """Reads an age such as `90d`, `12h` or `4w`."""
+    """Reads an age such as `30m`, `12h`, `90d` or `4w`."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
         raise Misconfigured(
             Sentence("'{text}' is not an age", text=text), hint=Sentence("such as 90d, 12h or 4w")
         )
-    return timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    return timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
 
 
 def read_statuses(text: str) -> frozenset[str]:

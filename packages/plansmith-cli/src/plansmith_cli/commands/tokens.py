@@ -100,7 +100,7 @@ _CREATE: Final = f"""
 NAME  its name, which the journal shows for what is done with it
 --scope SCOPE,…  one or more. {"; ".join(f"{name}: {what}" for name, what in SCOPES.items())}
 | --role  a set of scopes with a name
---expires TIME  such as 12h, 30d or never (default: {_DEFAULT})
+--expires TIME  such as 30m, 12h, 30d or never (default: {_DEFAULT})
 """
 _LINK: Final = f"""
 --url URL  the address of the server (default: {_URL})

@@ -11,7 +11,6 @@ from typing import Any, cast
 from plansmith.errors import (
     InputNeeded,
     Misconfigured,
-    OutcomeUnknown,
     PlansmithError,
     ToolFailed,
     failure_of_call,
@@ -23,7 +22,6 @@ from plansmith.ports import Call
 from plansmith.secrets import Hider
 from plansmith.text import clip
 from plansmith_connect.a2a.cards import Card, agent_spec, choose_interface
-from plansmith_connect.a2a.messages import gave_up
 from plansmith_connect.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith_connect.approvals import changes
 
@@ -60,9 +58,6 @@ class A2AAgent:
                 "look at it and approve it: plansmith agents approve {name}", name=self._name
             )
             raise ToolFailed(why, hint=hint)
-        if call.reply is not None and gave_up(call.reply):
-            why = Sentence("a person gave up on {name}: how far it got is unknown", name=name)
-            raise OutcomeUnknown(why, again=False)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
 
         def progress(text: str) -> None:

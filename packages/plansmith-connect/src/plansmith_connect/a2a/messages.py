@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -24,8 +24,6 @@ ENDED_BADLY: Final = frozenset({"failed", "canceled", REJECTED})
 WAITING: Final = frozenset({INPUT, AUTH})
 SETTLED: Final = ENDED_BADLY | WAITING | {COMPLETED}
 UNKNOWN: Final = "unknown"
-LOST: Final = "lost"
-LOOK, SEND, GIVE_UP = "look again", "send again", "give up"
 SIGNED_IN, CANNOT = "done", "cannot"
 _MOST_CITATIONS: Final = 200
 _CITED: Final = {
@@ -156,10 +154,6 @@ class Asked(NamedTuple):
     why: str
     question: str = ""
     times: int = 0
-    known: Sequence[str] = ()
-
-    def state(self) -> dict[str, Json]:
-        return {**self._asdict(), "known": list(self.known)}
 
 
 def asked_by(reply: Reply) -> Asked:
@@ -168,11 +162,6 @@ def asked_by(reply: Reply) -> Asked:
         return Asked(**cast("dict[str, Any]", reply.state))
     except TypeError:
         raise ToolFailed(Sentence("the answer belongs to no question of this agent")) from None
-
-
-def gave_up(reply: Reply) -> bool:
-    """Whether the person gave up lost work; the agent need not be told."""
-    return reply.answer == GIVE_UP and asked_by(reply).why == LOST
 
 
 def question_of(task: Body) -> str:
@@ -188,7 +177,7 @@ def need_of(
     """Makes the question to the person from a task that waits for input."""
     message, why = message_of(task), state_of(task)
     context = task.get("contextId", "")
-    state = Asked(task.get("id", ""), context, why, question_of(task), times + 1).state()
+    state = Asked(task.get("id", ""), context, why, question_of(task), times + 1)._asdict()
     text, schema, options = _read(message)
     text = f"{note}{text}".strip()
     if why == AUTH:
@@ -198,16 +187,6 @@ def need_of(
         return InputNeeded(question[:_LONGEST], options=words, state=state, link=link)
     question = text or f"{who} waits for an answer but asks nothing"
     return InputNeeded(question[:_LONGEST], schema=schema, options=options, state=state)
-
-
-def lost_task_question(asked: Asked, why: str, *, who: str) -> InputNeeded:
-    """Asks the person what to do when it is unknown whether the agent did the work."""
-    if asked.task:
-        text = f"It is unknown how the work of {who} ended: {why}. "
-        text += f"Its task {asked.task} had started."
-        return InputNeeded(text, options=(LOOK, GIVE_UP), state=asked.state())
-    text = f"The answer of {who} was lost: {why}. It is unknown whether it has started the work."
-    return InputNeeded(text, options=(LOOK, SEND, GIVE_UP), state=asked.state())
 
 
 def _read(message: Body) -> tuple[str, dict[str, Any] | None, tuple[str, ...]]:

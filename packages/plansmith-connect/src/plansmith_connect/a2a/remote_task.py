@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Final, NoReturn
 
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
-from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
@@ -50,7 +49,6 @@ class RemoteTask:
         self._answered = ""
         self._times = 0
         self._updates = 0
-        self._known: set[str] = set()
         self._why = ""
         self._retry_after: float | None = None
         # Whether any message of this work was sent; a question came after one.
@@ -61,12 +59,9 @@ class RemoteTask:
         async with Exchange(self._card, self._settings, headers=headers) as self._exchange:
             try:
                 if self._call.reply is None:
-                    again = self._call.attempt > 1
-                    await self._start(task, inputs, mark=str(self._call.attempt), again=again)
+                    await self._start(task, inputs)
                 else:
-                    await self._continue(
-                        m.asked_by(self._call.reply), self._call.reply.answer, task, inputs
-                    )
+                    await self._answer(m.asked_by(self._call.reply), self._call.reply.answer)
                 await self._follow()
                 return self._result()
             except asyncio.CancelledError:
@@ -79,13 +74,12 @@ class RemoteTask:
                     await self._cancel()
                 raise failure_of_call(failed, sent=self._sent) from None
 
-    async def _start(
-        self, task: str, inputs: Mapping[str, Json], *, mark: str, again: bool
-    ) -> None:
+    async def _start(self, task: str, inputs: Mapping[str, Json]) -> None:
         """Sends the task, unless an earlier attempt already sent it: that is then followed."""
-        if again:
+        known: set[str] = set()
+        if self._call.attempt > 1:
             found = await self._listed_tasks()
-            self._known = {each["id"] for each in found}
+            known = {each["id"] for each in found}
             self._sent = self._sent or bool(found)
             under_way = [each["id"] for each in found if state_of(each) not in m.ENDED_BADLY]
             if under_way:
@@ -97,9 +91,9 @@ class RemoteTask:
             parts.append({"data": given, "mediaType": "application/json"})
         elif given:
             parts = [_text_part(f"{task}\n\nInputs (JSON):\n{json_text(given)}")]
-        await self._send(parts, mark=mark)
+        await self._send(parts, mark=str(self._call.attempt))
         if not self._task.get("id") and not self._is_settled():
-            await self._find_lost_task()
+            await self._find_lost_task(known)
 
     async def _send(self, parts: list[Body], *, mark: str) -> None:
         """Sends one message; remembers a lost answer, since the agent may have created the task."""
@@ -169,18 +163,18 @@ class RemoteTask:
             state not in m.WAITING or question_of(self._task) != self._answered
         )
 
-    async def _find_lost_task(self) -> None:
+    async def _find_lost_task(self, known: set[str]) -> None:
         """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, monotonic() + self._limits.lost_s
         while True:
             with suppress(ToolFailed):
                 found = [each["id"] for each in await self._listed_tasks()]
-                new = [each for each in found if each not in self._known]
+                new = [each for each in found if each not in known]
                 if new:
                     self._task = await self._exchange.task(new[0])
                     return
             if monotonic() + wait > until:
-                self._raise_unknown_outcome("")
+                self._raise_lost()
             await asyncio.sleep(wait)
             wait *= 2
 
@@ -227,13 +221,13 @@ class RemoteTask:
         except ToolBusy as error:
             self._why = str(error)
             if monotonic() > self._until:
-                self._raise_unknown_outcome(self._task["id"])
+                self._raise_lost()
             return
         except (Gone, TooMuch):
             raise
         except ToolFailed as failed:
             self._why = str(failed)
-            self._raise_unknown_outcome(self._task["id"])
+            self._raise_lost()
         self._until = monotonic() + self._limits.lost_s
         if state_of(found) == m.UNKNOWN:
             why = Sentence("{name} reports a task state that A2A does not define", name=self._name)
@@ -243,36 +237,23 @@ class RemoteTask:
         else:
             self._apply("task", found)
 
-    def _raise_unknown_outcome(self, task: str) -> NoReturn:
-        """Handles an unknown outcome: retries a read, otherwise asks the person."""
-        if self._settings.effect is Effect.READ:
-            raise ToolBusy(f"{self._name}: {self._why}", retry_after=self._retry_after)
-        self._check_times()
-        asked = Asked(task, self._context, m.LOST, "", self._times + 1, sorted(self._known))
-        raise m.lost_task_question(asked, self._why, who=self._name)
+    def _raise_lost(self) -> NoReturn:
+        """Says that nobody knows how the work ended; the engine tries again or asks the person."""
+        why = Sentence("the answer of {name} was lost: {why}", name=self._name, why=self._why)
+        if task := self._task.get("id"):
+            why = Sentence(
+                "it is unknown how the task {task} of {name} ended: {why}",
+                task=task,
+                name=self._name,
+                why=self._why,
+            )
+        raise ToolBusy(why, retry_after=self._retry_after)
 
-    async def _continue(
-        self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
-    ) -> None:
-        self._times = asked.times
-        self._context, self._known = asked.context or self._context, set(asked.known)
-        if asked.task:
-            await self._send_answer(asked, answer)
-        elif answer == m.SEND:
-            await self._start(task, inputs, mark=f"again {asked.times}", again=True)
-        else:
-            self._why = Sentence("it still cannot be found")
-            await self._find_lost_task()
-
-    async def _send_answer(self, asked: Asked, answer: Json) -> None:
+    async def _answer(self, asked: Asked, answer: Json) -> None:
         """Sends an answer to the task that waits for it, unless the task has moved on."""
-        try:
-            self._task = await self._exchange.task(asked.task)
-        except ToolBusy as away:
-            self._why = str(away)
-            self._raise_unknown_outcome(asked.task)
-        waits = state_of(self._task) in m.WAITING and question_of(self._task) == asked.question
-        if asked.why == m.LOST or not waits:
+        self._times, self._context = asked.times, asked.context or self._context
+        self._task = await self._exchange.task(asked.task)
+        if state_of(self._task) not in m.WAITING or question_of(self._task) != asked.question:
             return
         if state_of(self._task) == m.AUTH and answer == m.CANNOT:
             await self._cancel()

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from plansmith.check.schemas import compiled
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, flaws
 from plansmith.plan.sentence import Sentence, joined
@@ -19,8 +19,6 @@ _ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])
 _ODD_IN_TOOL: Final = re.compile(r"[^A-Za-z0-9_.-]|_(?=x[0-9a-f]+[^A-Za-z0-9.-])")
 _MARKED: Final = re.compile(r"_x([0-9a-f]+)_")
 _MOST_LETTERS: Final = 200
-_LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
-_DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 
 def full_name(server: str, tool: str) -> str:
@@ -136,12 +134,12 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     own = settings.tools.get(wire, ToolSettings())
     if not own.enabled:
         return Sentence("your settings have it disabled")
-    checks = output is not None and not leads_outside(output) and compiled(output).validator
+    checks = output if output is not None and is_sound(output) else None
     spec = ToolSpec(
         name=name,
         description=str(raw.get("description") or raw.get("title") or ""),
         input_schema=schema,
-        output_schema=output if checks else None,
+        output_schema=checks,
         timeout_s=own.timeout_s or settings.limits.call_s,
         search=own.search,
         **_effects(raw, own, trusted=settings.trusted),
@@ -166,23 +164,13 @@ def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> di
     }
 
 
-def leads_outside(schema: Json) -> bool:
-    """Whether a schema refers to another document."""
-    stack: list[Json] = [schema]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, list):
-            stack.extend(node)
-        elif isinstance(node, dict):
-            if any(key in node and not _is_inside(key, node[key]) for key in _LINKS):
-                return True
-            stack.extend(cast("list[Json]", [*node.values()]))
-    return False
-
-
-def _is_inside(key: str, link: Json) -> bool:
-    known = _DRAFTS if key == "$schema" else ("#",)
-    return not isinstance(link, str) or link.startswith(known)
+def is_sound(schema: Mapping[str, Json]) -> bool:
+    """Whether a schema can be used; not one that leads to another document."""
+    try:
+        validator(schema)
+    except BadSchema:
+        return False
+    return True
 
 
 def effect_words(spec: ToolSpec) -> str:

@@ -18,7 +18,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
 from plansmith_connect.mcp.connection import Reply
-from plansmith_connect.mcp.listing import leads_outside
+from plansmith_connect.mcp.listing import is_sound
 
 DECLINE: Final = "decline"
 ACCEPT: Final = "accept"
@@ -47,7 +47,7 @@ def input_needed(server: str, asked: Asked, state: Json) -> InputNeeded:
             raise ToolFailed(why)
         return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
-    if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
+    if len(str(schema)) > _MOST_SCHEMA or not is_sound(schema):
         raise ToolFailed(Sentence("it asks for an answer in an unusable form"))
     if not schema.get("properties"):
         return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
@@ -73,9 +73,9 @@ def elicit_result(asked: Asked, answer: Json) -> types.ElicitResult:
                 Sentence("the answer has to be '{first}' or '{second}'", first=word, second=DECLINE)
             )
         return types.ElicitResult(action="accept", content=None if is_page else {})
-    validator = compiled(schema).validator
+    check = compiled(schema).validator
     try:
-        if isinstance(answer, dict) and (validator is None or validator.is_valid(answer)):
+        if isinstance(answer, dict) and (check is None or check.is_valid(answer)):
             return types.ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
         pass

@@ -12,7 +12,6 @@ from typing import Final, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
@@ -52,13 +51,14 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
 def result_json(
     result: types.CallToolResult,
     *,
-    schema: dict[str, Json] | None,
+    has_schema: bool,
     binary_bytes: int,
     note: Callable[[str], None],
 ) -> Json:
     """Returns the result of a call: structured content, else text, else its parts.
 
-    Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
+    Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`. Whether a
+    result fits the tool's schema is for whoever called.
     """
     if result.is_error:
         raise ToolFailed(
@@ -66,12 +66,10 @@ def result_json(
         )
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set
-    if schema is not None:
-        _check(structured, schema, given=has_structured)
     others = [each for each in result.content if not isinstance(each, types.TextContent)]
     parts: list[Json] = [_part(each, binary_bytes) for each in others]
     value: Json = {"text": _text(result), "parts": parts} if parts else _text(result)
-    if has_structured and (structured is not None or schema is not None):
+    if has_structured and (structured is not None or has_schema):
         if parts:
             note(f"{len(parts)} parts beside the structured result are left out")
         value = structured
@@ -79,16 +77,6 @@ def result_json(
     if flaw is not None:
         raise ToolFailed(Sentence("its result cannot be stored as JSON: {why}", why=flaw.message))
     return value
-
-
-def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
-    if not given:
-        raise ToolFailed(Sentence("it declares a structured result and returned none"))
-    validator = compiled(schema).validator
-    error = next(validator.iter_errors(value), None) if validator is not None else None
-    if error is not None:
-        why = clip(safe(error.message))
-        raise ToolFailed(Sentence("its result does not fit its own schema: {why}", why=why))
 
 
 def _text(result: types.CallToolResult) -> str:

@@ -206,10 +206,10 @@ class McpServer:
             raise asked
         if isinstance(outcome, types.InputRequiredResult):
             return await self._asked_again(request, outcome)
-        schema, note = request.listed.spec.output_schema, request.call.progress
-        most = self._limits.binary_bytes
+        has_schema = request.listed.spec.output_schema is not None
+        most, note = self._limits.binary_bytes, request.call.progress
         try:
-            return result_json(outcome, schema=schema, binary_bytes=most, note=note)
+            return result_json(outcome, has_schema=has_schema, binary_bytes=most, note=note)
         except ToolFailed as failure:
             raise ToolFailed(self._target.hide_secrets(failure.message)) from None
 

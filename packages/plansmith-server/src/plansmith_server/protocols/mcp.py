@@ -34,7 +34,7 @@ from plansmith_server.routes.plans import check_plan
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
-from plansmith_server.views import export_plan, parse_plan, run_view
+from plansmith_server.views import export_plan, parse_plan
 
 # A tenant's; one that nobody uses for half an hour ends.
 MOST_SESSIONS: Final = 200
@@ -170,7 +170,7 @@ class _PlansmithTools:
         In a dialect, `lost` says what that cannot hold.
         """
         state = await self._state.for_run(run, acts=False)
-        view = await run_view(state.smith, run)
+        view = await state.run_view(run)
         fields = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
         found = await state.smith.get(run)
         if dialect is not None and found.plan is not None:
@@ -236,7 +236,7 @@ class _PlansmithTools:
         status = await self._access(ctx).status(run)
         if not found.status.over:
             return status | {"report": None, "results": None}
-        view: dict[str, Any] = await run_view(self._state.smith, run)
+        view: dict[str, Any] = await self._state.run_view(run)
         results = {name: step["result"] for name, step in view["steps"].items()}
         report = to_markdown(await load_report(self._state.smith.store, run))
         return status | {"report": report, "results": results}

@@ -172,6 +172,8 @@ async def listing(
     ask: Ask, *, cursor: b.Text = "", limit: b.Page = 50, owner: b.Text | None = None
 ) -> Answer:
     """Lists conversations, newest activity first."""
+    if cursor:
+        await read_conversation(ask.state, cursor)  # 404: the list would begin anew
     found = await ask.smith.threads.list(owner=owner, before=cursor, limit=limit + 1)
     page, waits = found[:limit], dict[str, str]()
     for listed in await ask.state.open_runs.all():
@@ -302,7 +304,7 @@ async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.JsonObj
     if turn.run is None:
         raise not_found("run of message", str(turn.number))
     own = await state.for_run(turn.run.id, acts=False)
-    view = await v.run_view(own.smith, turn.run.id)
+    view = await own.run_view(turn.run.id)
     return {**view, "conversation": turn.thread, "message": taken_for(thread, turn)}
 
 

@@ -25,12 +25,14 @@ from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth
-from plansmith_server.views import JsonObject, clip, result_view
+from plansmith_server.views import JsonObject, step_view
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
 _WAITING: Final = 4
 _END: Final = ""
+_CHANGES: Final = (e.StepStarted, e.StepDone, e.StepReused, e.StepFailed, e.StepSkipped)
+_VALUES: Final = ("inputs", "result", "result_hash", "result_size", "clipped")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -44,34 +46,18 @@ class ChangedValues(BaseModel):
 @route("GET /v1/runs/{id}/values", "look", answer=ChangedValues)
 async def values(ask: Ask, *, after: b.Number = 0) -> Answer:
     """Returns the inputs and results of the steps that changed after an event."""
-    store = ask.smith.store
-    events = await store.events(ask.run, after=after)
-    if not events:
-        await ask.state.journal(ask.run)  # 404 if there is no such run
-    inputs, results = dict[str, str](), dict[str, str]()
-    for event in events:
-        match event.body:
-            case e.StepStarted(step=step, inputs=digest):
-                inputs[step] = digest
-                results.pop(step, None)
-            case (
-                e.StepDone(step=step, result=digest)
-                | e.StepReused(step=step, result=digest)
-                | e.StepFailed(step=step, result=digest)
-                | e.StepSkipped(step=step, result=digest)
-            ):
-                results[step] = digest
-            case _:
-                pass
-    wanted = sorted({each for each in (*inputs.values(), *results.values()) if each})
-    known = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
-    found: dict[str, JsonObject] = {
-        step: {"inputs": clip(known.get(digest)), "result_hash": ""}
-        for step, digest in inputs.items()
+    store, journal = ask.smith.store, await ask.runs.journals.current(ask.run)
+    bodies = [each.body for each in journal.events[after:]]
+    changed = {each.step for each in bodies if isinstance(each, _CHANGES)}
+    states = {name: each for name, each in journal.run.steps.items() if name in changed}
+    digests = [each for step in states.values() for each in (step.inputs, step.result_hash) if each]
+    known = dict(zip(digests, await asyncio.gather(*map(store.get, digests)), strict=True))
+    found = {
+        name: step_view(step, known.get(step.result_hash), known.get(step.inputs))
+        for name, step in states.items()
     }
-    for step, digest in results.items():
-        found.setdefault(step, {}).update(result_view(digest, known.get(digest)))
-    return {"last": events[-1].number if events else after, "steps": found}
+    steps = {name: {each: view[each] for each in _VALUES} for name, view in found.items()}
+    return {"last": max(after, journal.last), "steps": steps}
 
 
 @route("GET /v1/events", "look", media="text/event-stream")

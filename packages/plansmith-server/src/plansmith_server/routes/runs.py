@@ -32,7 +32,6 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
-from plansmith_server.state import ServerState
 from plansmith_server.views import parse_plan
 
 EDITED: Final = Sentence("review.edited")
@@ -48,7 +47,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         if not ask.wait_s:
             return view
         state = await ask.state.for_run(view["id"], acts=False)
-        return {**view, **await _at_rest(ask, state, view["id"])}
+        return {**view, **await state.run_view(view["id"], wait_s=ask.wait_s)}
     state, goal = ask.state.for_team(given.team, given.database), given.request or ""
     runs, wanted = state.smith.runs, PlanRequest(goal, **given.options())
     new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted.options(), by=ask.by)
@@ -62,14 +61,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         state.background.go_on(new.run_id)  # it may have been stored: then it is continued
         raise
     state.background.go_on(new.run_id)
-    return await _at_rest(ask, state, new.run_id)
-
-
-async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.JsonObject:
-    """Returns a run, once it is over or needs a person if the client waits for that."""
-    if ask.wait_s:
-        await state.wait(state.background.at_rest(run_id), ask.wait_s)
-    return await v.run_view(state.smith, run_id)
+    return await state.run_view(new.run_id, wait_s=ask.wait_s)
 
 
 @route("GET /v1/runs", "look", answer=v.RunPage)
@@ -95,6 +87,8 @@ async def listing(
         )
         detail = Sentence("there is no status '{name}'", name=min(unknown))
         raise HttpProblem(422, "invalid_input", detail, hint=hint)
+    if cursor:
+        await ask.runs.journals.listed(cursor)  # 404: the list would begin anew
     found = await ask.runs.lists.newest(
         statuses=wanted,
         before=cursor,
@@ -112,7 +106,7 @@ async def listing(
 @route("GET /v1/runs/{id}", "look", answer=v.RunView)
 async def show(ask: Ask) -> Answer:
     """Shows everything about a run."""
-    view = await v.run_view(ask.smith, ask.run)
+    view = await ask.state.run_view(ask.run)
     if view["status"] != "reviewing":
         return view
     if "approve" in ask.grant.rights:
@@ -202,7 +196,7 @@ async def resume(ask: Ask, *, force: Flag = False) -> Answer:
     if v.is_undecided(await ask.state.run(ask.run)):
         await ask.runs.ask_for_review(ask.run, EDITED)
     ask.state.background.go_on(ask.run)
-    return await _at_rest(ask, ask.state, ask.run)
+    return await ask.run_view()
 
 
 @route("POST /v1/runs/{id}/repair", "approve", answer=v.RunView)

@@ -25,7 +25,7 @@ from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, chang
 from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import (
     full_name,
-    leads_outside,
+    is_sound,
     read_listing,
     server_name,
     wire_names,
@@ -401,7 +401,7 @@ def test_a_tool_can_be_disabled_and_one_that_is_not_there_is_told() -> None:
     ],
 )
 def test_an_output_schema_that_leads_elsewhere_is_never_followed(schema: dict[str, Any]) -> None:
-    assert leads_outside(schema)
+    assert not is_sound(schema)
     listing = read(tool(outputSchema=schema))
     assert listing.tools["s.t"].spec.output_schema is None
     assert "go unchecked" in listing.notes[0]
