@@ -120,10 +120,6 @@ class Process:
         found = self.world.by_name.get(owner)
         return found is not None and found.machine == self.machine and found.is_alive
 
-    def died_here(self, owner: str) -> bool:
-        """Tells whether an owner was a process of this machine."""
-        return not self.is_elsewhere(owner) and not self.lives_here(owner)
-
     def close(self) -> None:
         """A process that closes lives on, with what it still owns."""
 

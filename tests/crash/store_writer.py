@@ -23,9 +23,9 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
-from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
+from plansmith_planner.threads.entries import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_postgres.store import PostgresStore
 

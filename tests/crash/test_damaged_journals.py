@@ -23,6 +23,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
+from plansmith.plan.planning import Decision
 from plansmith.store.database_store import DatabaseStore
 from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
@@ -94,7 +95,7 @@ async def test_an_event_that_does_not_fold_is_not_stored_and_the_journal_stays_u
         (e.RunPaused(), e.QuestionWithdrawn(question="none")),
         (e.QuestionAsked(question="q", text="?", kind="request"),) * 2,
         (e.PlanApproved(hash="0" * 64),),
-        (e.Triaged(decision="plan", cost="much"),),
+        (e.Triaged(decision=Decision.PLAN, cost="much"),),
     ]
     for bodies in bad:
         with pytest.raises(EventMisfit, match="nothing was stored"):

@@ -24,11 +24,11 @@ from tests.worker_processes import Workers
 
 from plansmith import Plan
 from plansmith.app import Plansmith
-from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.plan.timing import Timing
 from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith_planner.threads.entries import ThreadState, fold_thread
 from plansmith_planner.threads.store import ThreadStore, check_threads
 
 ROOT = Path(__file__).parents[2]

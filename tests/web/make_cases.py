@@ -22,6 +22,7 @@ from plansmith.plan.event_body import moment
 from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import Decision
 from plansmith.plan.problem import problem
 from plansmith.plan.run import Run, StepState
 from plansmith.plan.run_options import Origin
@@ -188,7 +189,7 @@ async def made_up() -> list[e.Event]:
         e.RunCreated(
             request="r", origin=Origin(kind="run", id="01980000-0000-7000-8000-000000000099")
         ),
-        e.Triaged(decision="plan", tokens=3, cost="0.000125"),
+        e.Triaged(decision=Decision.PLAN, tokens=3, cost="0.000125"),
         e.PlanProposed(plan=wanted, tokens=10, cost="0.1"),
         e.ReviewAsked(hash=wanted.hash),
         e.ChangesAsked(text="other"),
@@ -234,7 +235,7 @@ async def read_early() -> list[e.Event]:
         PrefetchEnded(key="early/1", result="x", seconds=0.250001, tokens=3, cost="0.1"),
         PrefetchEnded(key="early/2", error="stopped", seconds=62.75),
         PrefetchEnded(key="early/3", error="not known how it ended"),
-        e.Triaged(decision="plan"),
+        e.Triaged(decision=Decision.PLAN),
         PlanningFailed(reason="no key", problems=(problem("PS015", "no key"),), tokens=4),
         e.PlanProposed(plan=wanted, origin="rules", acts=("b",)),
         e.RunStarted(hash=wanted.hash),

@@ -22,7 +22,6 @@ from tests.valuecell.test_planner import (
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.thread import ThreadMessage
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow, run_agent_workflow_async
@@ -30,6 +29,7 @@ from plansmith_compat.spring import DataAgent, keys
 from plansmith_compat.spring.dialects.nl2sql import SQL
 from plansmith_compat.valuecell import SuperAgent, UserInput, UserInputMetadata
 from plansmith_planner.settings import PlannerSettings
+from plansmith_planner.threads.entries import ThreadMessage
 
 Script = Callable[..., ScriptedModel]
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}

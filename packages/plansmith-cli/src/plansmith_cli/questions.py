@@ -19,7 +19,6 @@ from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.runs.decisions import changed_values, consent_values
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
@@ -115,11 +114,7 @@ def head_line(group: Group, run: Run) -> str:
 
 def _callee_of(plan: Plan | None, unit: str | None) -> str:
     step = plan.by_id.get(root_of(unit or "")) if plan else None
-    match step.each if isinstance(step, MapStep) else step:
-        case ToolStep(tool=name) | AgentStep(agent=name):
-            return name
-        case _:
-            return unit or ""
+    return (step.inner.callee if step else "") or unit or ""
 
 
 def question_lines(asked: QuestionAsked, run: Run) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from plansmith.plan.thread import MessageRead, ThreadMessage
 from plansmith.runs.intake import NewRun
+from plansmith_planner.threads.entries import MessageRead, ThreadMessage
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith

@@ -270,7 +270,7 @@ class DraftLoop:
         offered = _names(self.offer.tools, self.offer.agents)
         others = _names(self.deps.tools, self.deps.agents)
         for step in plan.steps:
-            inner = step.each if isinstance(step, MapStep) else step
+            inner = step.inner
             for kind, code in (("tool", "PS101"), ("agent", "PS102")):
                 name = getattr(inner, kind, "")
                 if name in others and name not in offered:

@@ -10,7 +10,6 @@ import pytest
 from plansmith.clock import SystemClock
 from plansmith.errors import ModelFailed
 from plansmith.plan.events import Actor
-from plansmith.plan.thread import MessageAdded, ThreadOpened
 from plansmith.runs.journals import Journals
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith.testing.contracts import (
@@ -22,6 +21,7 @@ from plansmith.testing.contracts import (
 )
 from plansmith_planner.context.documents import DocumentSource, LexicalRanker
 from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.threads.entries import MessageAdded, ThreadOpened
 from plansmith_planner.threads.memory import ThreadMemory
 from plansmith_planner.threads.store import ThreadStore
 

@@ -17,12 +17,18 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
-from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened, ThreadState, fold_thread
 from plansmith.ports import Finding, PlanStore
 from plansmith.store.doctor import diagnose
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
+from plansmith_planner.threads.entries import (
+    MessageAdded,
+    MessageRead,
+    ThreadOpened,
+    ThreadState,
+    fold_thread,
+)
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore, check_threads
 
 _numbers = itertools.count(1)

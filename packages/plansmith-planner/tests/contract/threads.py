@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from plansmith.plan.events import Actor
-from plansmith.plan.thread import (
+from plansmith_planner.threads.entries import (
     AnyThreadBody,
     MessageAdded,
     MessageRead,

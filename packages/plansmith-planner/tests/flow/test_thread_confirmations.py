@@ -24,10 +24,10 @@ from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Refused
 from plansmith.plan.events import Actor
 from plansmith.plan.run_options import Origin
-from plansmith.plan.thread import MessageAdded
 from plansmith.ports import PlanBrief
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import MemoryStore, ScriptedModel
+from plansmith_planner.threads.entries import MessageAdded
 
 ANN = Actor(kind="person", name="ann")
 

@@ -16,10 +16,10 @@ from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, PlanApproved
 from plansmith.plan.limits import Limits
-from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
+from plansmith_planner.threads.entries import MessageAdded, MessageRead, ThreadOpened
 from plansmith_planner.threads.reading import JUDGING_S
 
 PROGRAM = Actor(kind="program", name="bot")

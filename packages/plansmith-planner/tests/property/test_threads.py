@@ -13,9 +13,9 @@ from tests.flow.looking_model import Desk, LookingModel
 from plansmith import Plansmith, RunStatus
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Actor, PlanApproved, QuestionAnswered
-from plansmith.plan.thread import MessageAdded, MessageRead, ThreadState, fold_thread
 from plansmith.ports import PlanBrief
 from plansmith.store.memory import MemoryStore
+from plansmith_planner.threads.entries import MessageAdded, MessageRead, ThreadState, fold_thread
 from plansmith_planner.threads.store import ThreadStore
 
 SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 8

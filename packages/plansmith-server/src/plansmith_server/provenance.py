@@ -13,7 +13,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
-from plansmith.plan.steps import RULES, AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import RULES, AnyStep, ToolStep
 from plansmith.ports import Records
 
 Origins = dict[str, dict[str, str]]
@@ -108,7 +108,7 @@ def _origin(
     if len(text) >= 2 and speaker:
         return speaker
     # Perhaps the default of the argument in the tool's schema.
-    inner = step.each if isinstance(step, MapStep) else step
+    inner = step.inner
     if not isinstance(inner, ToolStep) or inner.tool not in tools:
         return maker
     name = place.removeprefix("each.").removeprefix("inputs.")

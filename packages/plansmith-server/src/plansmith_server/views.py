@@ -33,11 +33,11 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary, times_of
-from plansmith.plan.thread import Judge, MessageKind
 from plansmith.review.policy import Environment, active_steps
 from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.parse.normalize import assigned
+from plansmith_planner.threads.entries import Judge, MessageKind
 from plansmith_planner.threads.store import thread_of
 from plansmith_server.errors import ProblemView, not_found, problem_view
 from plansmith_server.provenance import run_origins

@@ -23,6 +23,7 @@ from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision
 from plansmith.plan.run import Run, Steps
 from plansmith.plan.summary import Headline, times_of
 from plansmith.ports import JournalStore
@@ -51,7 +52,7 @@ def journals(draw: st.DrawFn) -> list[Event]:
     plan = draw(plans())
     writer = Writer()
     writer.write(e.RunCreated(request="do it"), PERSON)
-    writer.write(e.Triaged(decision="plan"))
+    writer.write(e.Triaged(decision=Decision.PLAN))
     writer.write(e.PlanProposed(plan=plan))
     writer.write(e.ReviewAsked(hash=plan.hash))
     writer.write(e.PlanApproved(hash=plan.hash), PERSON)

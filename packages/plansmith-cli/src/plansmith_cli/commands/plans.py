@@ -24,7 +24,6 @@ from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
@@ -36,11 +35,12 @@ from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
+from plansmith_cli.ui.tree import tree
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import parse_value, plan_fit
 from plansmith_planner.threads.store import thread_of
 
-_FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
+_FORMS: Final = ("json", "yaml", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.programs.program:print_program"
 _HERE: Final = Sentence("the tools of this folder")
 
@@ -167,7 +167,7 @@ def _read(name: str, form: str | None, *, guesses: bool = False) -> Reading:
 
 
 def _print_as(form: str, plan: Plan, problems: Sequence[Problem], run: Run | None) -> int:
-    writers = {"json": to_json, "yaml": to_yaml, "mermaid": mermaid}
+    writers = {"json": to_json, "yaml": to_yaml}
     if form in writers:
         _print_problems(problems)
         sys.stdout.write(writers[form](plan))

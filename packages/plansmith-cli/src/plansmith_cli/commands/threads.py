@@ -12,7 +12,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
@@ -21,6 +20,7 @@ from plansmith_cli.options import JSON, TOOLS, positive
 from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import SHORT, Session, say_stopped, session_command, store_command
 from plansmith_cli.ui import output as ui
+from plansmith_planner.threads.entries import ThreadMessage, ThreadState
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadStore
 

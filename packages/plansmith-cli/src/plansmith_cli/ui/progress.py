@@ -21,9 +21,10 @@ from plansmith_cli.ui.output import print_line_json, status_word
 from plansmith_cli.ui.terminal import fitted_to
 
 if TYPE_CHECKING:
-    from plansmith.review import draw, render
+    from plansmith.review import render
+    from plansmith_cli.ui import tree
 else:
-    lazy_modules(globals(), draw="plansmith.review.draw", render="plansmith.review.render")
+    lazy_modules(globals(), render="plansmith.review.render", tree="plansmith_cli.ui.tree")
 
 ICONS: Final = {
     StepStatus.ASKING: "?",
@@ -88,7 +89,7 @@ def elapsed(span: timedelta) -> str:
 def rows(run: Run, *, now: datetime, locale: str) -> Iterator[Row]:
     """Yields the steps as a tree."""
     plan = run.plan or Plan()
-    for branch in draw.branches(plan):
+    for branch in tree.branches(plan):
         name, step, state = branch.step, plan.by_id[branch.step], run.steps[branch.step]
         parts = (
             f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}",

@@ -14,13 +14,13 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
-from plansmith.plan.thread import MessageRead
 from plansmith.ports import Message
 from plansmith.runs.intake import NewRun
 from plansmith_compat import turns
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
 from plansmith_planner.language.recurrence import recurrence
+from plansmith_planner.threads.entries import MessageRead
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

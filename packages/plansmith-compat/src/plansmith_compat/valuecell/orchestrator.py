@@ -14,7 +14,6 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning import Decision
 from plansmith.plan.schedules import Schedule
-from plansmith.plan.thread import MessageRead
 from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell import conversations, models
@@ -26,6 +25,7 @@ from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.threads.entries import MessageRead
 from plansmith_planner.triage import triage
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MapStep, StepFields, ToolStep
+from plansmith.plan.steps import StepFields, ToolStep
 from plansmith_planner.language import word_list
 from plansmith_planner.language.numbers import FIGURE, readings
 from plansmith_planner.language.words import letters
@@ -56,7 +56,7 @@ def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
 
 def _acting(plan: Plan, specs: Mapping[str, ToolSpec]) -> Iterator[tuple[str, ToolStep]]:
     for step in plan.steps:
-        inner: StepFields = step.each if isinstance(step, MapStep) else step
+        inner: StepFields = step.inner
         if step.disabled or not isinstance(inner, ToolStep):
             continue
         spec = specs.get(inner.tool)

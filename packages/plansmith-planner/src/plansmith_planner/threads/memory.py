@@ -16,7 +16,6 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep
-from plansmith.plan.thread import ReplyGiven, RunJoined, ThreadState
 from plansmith.ports import Message
 from plansmith.report.data import words_for
 from plansmith.report.history import decisions
@@ -24,6 +23,7 @@ from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.messages import asks_about_failure, subject_words
+from plansmith_planner.threads.entries import ReplyGiven, RunJoined, ThreadState
 from plansmith_planner.threads.store import ThreadStore
 
 MOST_RUNS: Final = 20

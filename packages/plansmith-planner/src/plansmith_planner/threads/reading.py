@@ -26,7 +26,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.thread import MessageRead, ThreadState
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.runs.service import RunService
 from plansmith.text import clip, visible
@@ -36,6 +35,7 @@ from plansmith_planner.language import messages as m
 from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_no
 from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
+from plansmith_planner.threads.entries import MessageRead, ThreadState
 from plansmith_planner.threads.memory import MOST_RUNS
 
 SCHEMA: Final = text_fields(

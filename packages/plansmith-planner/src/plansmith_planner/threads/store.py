@@ -15,12 +15,12 @@ from typing import Any, Final, Literal, NamedTuple
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
-from plansmith.plan import thread as t
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Actor
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, Finding, PlanStore, Record, Records
+from plansmith_planner.threads import entries as t
 
 _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"

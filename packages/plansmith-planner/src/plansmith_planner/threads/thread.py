@@ -12,7 +12,6 @@ from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan import thread as t
 from plansmith.plan.ids import root_of
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -27,6 +26,7 @@ from plansmith_planner.context.history import summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.threads import entries as t
 from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.memory import ThreadMemory, why
 

@@ -13,9 +13,9 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
-from plansmith.plan.thread import MessageRead
 from plansmith_planner.language.messages import is_rejection, is_why
 from plansmith_planner.language.yes_or_no import goes_on, is_yes
+from plansmith_planner.threads.entries import MessageRead
 from plansmith_planner.threads.reading import Situation, Waiting, guess, read_by_rules
 
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "s", "tool": "t"}]})

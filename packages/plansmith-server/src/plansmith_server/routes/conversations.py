@@ -14,8 +14,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import Judge, MessageKind, ThreadMessage, ThreadState
 from plansmith.text import clip
+from plansmith_planner.threads.entries import Judge, MessageKind, ThreadMessage, ThreadState
 from plansmith_planner.threads.memory import answer_text
 from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_server import bodies as b

@@ -253,7 +253,7 @@ class _Calls:
 
     def check(self, step: AnyStep) -> Iterator[Problem]:
         """Yields the problems of the call of a step, or of a map step's inner one."""
-        inner = step.each if step.kind == "map" else step
+        inner = step.inner
         if inner.kind == "tool":
             tool, given = self.flow.tools.tool(inner.tool), Placeholders(inner.inputs)
             yield from self._check_arguments(inner, tool, given)

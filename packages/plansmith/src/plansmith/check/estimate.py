@@ -50,7 +50,7 @@ class Workload:
         self.names = sorted({each.name for each in self._calls.values() if each.name})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
-        inner = [step.each if step.kind == "map" else step for step in active]
+        inner = [step.inner for step in active]
         self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
         for step in inner:
             called = agents.get(step.callee) or tools.get(step.callee)
@@ -122,7 +122,7 @@ class _Calls(NamedTuple):
 
 
 def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
-    inner = step.each if step.kind == "map" else step
+    inner = step.inner
     if step.kind == "reply" and (by_rules or step.style == "exact"):
         return _Calls("", _FILLED_IN)
     rounds, pauses = (inner.repeat.at_most, inner.repeat.every) if inner.repeat else (1, 0.0)

@@ -63,7 +63,7 @@ class _Linter:
         self.replies = any(step.kind == "reply" for step in self.steps)
         ruled = "rules" in plan.features
         self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
-        calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
+        calls = {step.id: step.inner for step in self.steps}
         self.called = {
             name: tools.tool(call.tool) if call.kind == "tool" else None
             for name, call in calls.items()
@@ -191,7 +191,7 @@ class _Linter:
 
     def passed_over_changes(self) -> Iterator[Problem]:
         for step in self.steps:
-            inner = step.each if step.kind == "map" else step
+            inner = step.inner
             if step.on_error == inner.on_error == "fail" or step.id in self.reading:
                 continue
             if inner.kind in ("tool", "agent", "plan"):

@@ -71,7 +71,7 @@ async def rehearsal_problems(
     """
     steps: list[ToolStep] = []
     for step in plan.steps if rehearse is not no_rehearsal else ():
-        inner = step.each if step.kind == "map" else step
+        inner = step.inner
         if not isinstance(inner, ToolStep) or step.disabled or inner.references:
             continue
         spec = tools.get(inner.tool)

@@ -39,7 +39,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
-    MapStep,
     ReplyStep,
     ReplyStyle,
     StepFields,
@@ -62,7 +61,7 @@ def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
         return ()
     uses: list[SecretUse] = []
     for step in plan.steps:
-        inner: StepFields = step.each if isinstance(step, MapStep) else step
+        inner: StepFields = step.inner
         given = secret_names(inner.inputs) if isinstance(inner, ToolStep) else []
         for name in secret_names(step.to_json()):
             tool = inner.tool if isinstance(inner, ToolStep) and name in given else ""

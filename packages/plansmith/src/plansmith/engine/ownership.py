@@ -199,8 +199,8 @@ class Owners:
         others = self._elsewhere(owner)
         if others is not None:
             return others.is_silent(owner) and not (certain and others.watch_s(owner))
-        elsewhere = certain and self._machine.is_elsewhere(owner)
-        return not owner or elsewhere or self._machine.died_here(owner)
+        elsewhere = self._machine.is_elsewhere(owner)
+        return not owner or (certain if elsewhere else not self._machine.lives_here(owner))
 
     async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
         """Returns all claims of runs, and looks at other machines if they own any."""

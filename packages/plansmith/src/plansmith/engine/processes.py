@@ -32,8 +32,6 @@ class Machine(Protocol):
 
     def lives_here(self, owner: str) -> bool: ...
 
-    def died_here(self, owner: str) -> bool: ...
-
     def close(self) -> None: ...
 
 
@@ -124,10 +122,6 @@ class ThisMachine:
         """Tells whether an owner's process exists; in this process, also whether it is open."""
         process, number = _opening(owner)
         return lives_here(process) and (process != this_process() or number in _open)
-
-    def died_here(self, owner: str) -> bool:
-        """Tells whether an owner was on this machine, and is gone."""
-        return bool(owner) and not is_elsewhere(owner) and not self.lives_here(owner)
 
     def close(self) -> None:
         """Lets the other openings of this process have what this one still owns."""

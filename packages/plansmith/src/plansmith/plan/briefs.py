@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
+from plansmith.plan.data import Text
+
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
@@ -24,7 +26,7 @@ class Message:
     """
 
     role: Literal["system", "user", "assistant"]
-    text: str
+    text: Text
 
 
 @dataclass(frozen=True, slots=True)

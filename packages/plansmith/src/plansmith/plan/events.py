@@ -241,7 +241,7 @@ class PlanningBody(EventBody, frozen=True, kw_only=True):
 class Triaged(PlanningBody, frozen=True, kw_only=True):
     """Triage decided what a request needs."""
 
-    decision: planning.TriageDecision
+    decision: planning.Decision
     reason: ShownField = ""
     query: str = ""
 

@@ -15,7 +15,6 @@ from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import (
-    EarlierMessage,
     Mode,
     Profile,
     Replan,
@@ -51,7 +50,15 @@ class Estimate(EventPart, frozen=True, kw_only=True):
     measured: dict[str, Measured] = {}
 
 
-TriageDecision = Literal["answer", "plan", "ask", "refuse"]
+class Decision(StrEnum):
+    """What to do with a request."""
+
+    ANSWER = "answer"
+    PLAN = "plan"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
 PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
 
 
@@ -106,15 +113,6 @@ def ignore_progress(_: str) -> None:
 OnStep = Callable[[AnyStep], None]
 
 
-class Decision(StrEnum):
-    """What to do with a request."""
-
-    ANSWER = "answer"
-    PLAN = "plan"
-    ASK = "ask"
-    REFUSE = "refuse"
-
-
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What a person wants, with the options given for it.
@@ -148,22 +146,19 @@ class PlanRequest:
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options(self) -> RunOptions:
-        given: dict[str, object] = {name: getattr(self, name) for name in _STORED}
-        given["history"] = [EarlierMessage(each.role, each.text) for each in self.history]
-        return read_options({name: value for name, value in given.items() if value})
+        return read_options({name: each for name in _STORED if (each := getattr(self, name))})
 
     @classmethod
     def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
         stored: dict[str, Any] = {name: getattr(options, name) for name in _STORED}
-        stored["history"] = tuple(Message(*each) for each in options.history)
         stored["target"] = options.target or None
         return cls(text, triaged=triaged, **stored)
 
 
-# What a request and the options in a journal have both, besides the history.
+# What a request and the options in a journal have both.
 _STORED: Final = (
     *("locale", "target", "top_k", "profile", "max_steps", "budget", "mode", "dialect", "replan"),
-    *("thread", "message"),
+    *("history", "thread", "message"),
 )
 
 

@@ -26,7 +26,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.ids import is_part, parent_of, root_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
+from plansmith.plan.planning import Decision, Estimate, PlanningFigures
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -379,7 +379,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     origin: Origin = OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
-    decision: TriageDecision | Literal[""] = ""
+    decision: Decision | Literal[""] = ""
     reason: str = ""
     plan: Plan | None = None
     templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.briefs import Message
 from plansmith.plan.data import Flag, Json, Record, Text, Whole
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
@@ -18,13 +19,6 @@ Mode = Literal["", "review", "read_only"]
 Replan = Literal["", "never", "on_failure", "after_each"]
 # For which plans another person has to approve: none, those that change something, all.
 SecondPerson = Literal["never", "changes", "always"]
-
-
-class EarlierMessage(NamedTuple):
-    """One message of the conversation that led to the request."""
-
-    role: Literal["system", "user", "assistant"]
-    text: Text
 
 
 def _listed(value: object) -> object:
@@ -78,7 +72,7 @@ class RunOptions(Record):
     target: Text = ""
     top_k: Whole | None = None
     profile: Profile | None = None
-    history: tuple[EarlierMessage, ...] = ()
+    history: tuple[Message, ...] = ()
     max_steps: Whole | None = None
     budget: BudgetLimits | None = None
     mode: Mode = ""

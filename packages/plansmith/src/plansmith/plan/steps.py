@@ -121,6 +121,11 @@ class StepFields(Record):
         """The tool or agent that the step calls; empty if it calls none."""
         return ""
 
+    @property
+    def inner(self) -> AnyStep:
+        """What is run for each item of a map step; of any other, the step itself."""
+        return cast("AnyStep", self)
+
     # Computed once, because checks, estimates, hashes and the engine all need it.
     @cached_property
     def references(self) -> tuple[Found, ...]:
@@ -349,6 +354,10 @@ class MapStep(StepFields):
     def templates(self) -> Iterator[Place]:
         yield from super().templates()
         yield from ((("each", *path), value) for path, value in self.each.templates())
+
+    @property
+    def inner(self) -> AnyStep:
+        return self.each
 
     def is_own(self, found: Found) -> bool:
         ref, where = found.ref, found.where

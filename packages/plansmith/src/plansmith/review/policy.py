@@ -143,7 +143,7 @@ def with_surroundings(
         if step.disabled:
             continue
         around = (*maps, (step, plan)) if step.kind == "map" else maps
-        inner: st.AnyStep = step.each if step.kind == "map" else step
+        inner: st.AnyStep = step.inner
         within = limits
         if ruled:
             within += (*_limits(step), *(_limits(inner) if inner is not step else ()))

@@ -156,7 +156,7 @@ class RunPlanning:
 
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
-        triaged = e.Triaged(decision=planned.decision.value, reason=planned.reason)
+        triaged = e.Triaged(decision=planned.decision, reason=planned.reason)
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
             if planned.plan and not only_stands_in(planned.plan):

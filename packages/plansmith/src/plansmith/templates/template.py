@@ -148,7 +148,7 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
 def plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
     """Yields the steps that run templates, each with its depth in map steps."""
     for step in plan.steps:
-        inner = step.each if isinstance(step, MapStep) else step
+        inner = step.inner
         if isinstance(inner, PlanStep) and not step.disabled:
             yield int(isinstance(step, MapStep)), inner
 

@@ -28,6 +28,7 @@ from plansmith.plan.next_move import (
     goes_on,
     next_move,
 )
+from plansmith.plan.planning import Decision
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import RunStatus, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions, read_options
@@ -79,7 +80,7 @@ TWO_STEPS = Plan.model_validate(
 PERSON = e.Actor(kind="person", name="ada")
 BEGINNING: tuple[e.AnyBody, ...] = (
     e.RunCreated(request="do it", locale="zh"),
-    e.Triaged(decision="plan"),
+    e.Triaged(decision=Decision.PLAN),
     e.PlanProposed(plan=TWO_STEPS),
 )
 STARTED: tuple[e.AnyBody, ...] = (*BEGINNING, e.RunStarted(hash=TWO_STEPS.hash))

@@ -4,7 +4,6 @@ import pytest
 
 from plansmith import Plan, diff_plans
 from plansmith.plan.data import Json, WrittenNumber
-from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, named_lines, plan_lines
 from plansmith.text import safe
 
@@ -62,7 +61,7 @@ def test_nothing_in_a_plan_can_steer_the_terminal_or_hide() -> None:
         }
     )
     empty = Plan()
-    lines = [*plan_lines(plan), *diff_lines(diff_plans(empty, plan)), tree(plan), mermaid(plan)]
+    lines = [*plan_lines(plan), *diff_lines(diff_plans(empty, plan))]
     for line in "\n".join(lines).split("\n"):
         assert line.isprintable()
     assert "\\u001b" in safe(hostile)
@@ -122,25 +121,6 @@ def test_a_diff_is_one_change_a_line() -> None:
         '~ oslo title: - "Ask"',
         '~ oslo inputs.city: "Oslo" -> "Bergen"',
     ]
-
-
-def test_the_tree_draws_each_step_once_with_its_other_needs_and_a_chain_in_one_column() -> None:
-    drawn = tree(PLAN)
-    assert drawn.count("●") + drawn.count("↓") == len(PLAN.steps)
-    assert "↓ say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
-    steps = [{"id": "s0", "tool": "t"}] + [
-        {"id": f"s{number}", "tool": "t", "after": [f"s{number - 1}"]} for number in range(1, 500)
-    ]
-    drawn = tree(Plan.model_validate({"steps": steps}))
-    assert drawn.startswith("● s")
-    assert all(line.startswith("↓ s") for line in drawn.splitlines()[1:])
-
-
-def test_mermaid_escapes_what_it_would_read_as_markup() -> None:
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": '"]; click x "javascript:1"'}]})
-    body = mermaid(plan).splitlines()[1]
-    assert body.count('"') == 2
-    assert "<" not in body
 
 
 def test_a_value_is_shown_with_the_digits_with_which_it_would_be_sent() -> None:

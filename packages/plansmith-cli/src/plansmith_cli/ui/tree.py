@@ -1,4 +1,4 @@
-"""Draws a plan as a tree or as a Mermaid graph."""
+"""Draws a plan as a tree."""
 
 from __future__ import annotations
 
@@ -12,34 +12,7 @@ from plansmith.plan.steps import StepFields
 from plansmith.review.render import action
 from plansmith.text import clip, safe
 
-_SHAPES = {
-    "tool": ("[", "]"),
-    "agent": ("([", "])"),
-    "ask": ("{{", "}}"),
-    "map": ("[[", "]]"),
-    "plan": ("[/", "/]"),
-    "reply": (">", "]"),
-}
 _DRAWN = ("rule.when", "rule.repeat")
-_MARKUP = frozenset('"#;<>&`{}[]()|\\')
-
-
-def mermaid(plan: Plan) -> str:
-    """Returns the plan as a Mermaid flow chart."""
-    graph = plan.needs
-    place = {step_id: number for number, step_id in enumerate(graph)}
-    lines = ["flowchart TD"]
-    for step_id, number in place.items():
-        step = plan.by_id[step_id]
-        left, right = _SHAPES[step.kind]
-        text = safe(f"{step_id}: {clip(step.title or action(step), 60)}{_condition(step)}")
-        # These are markup in Mermaid; its entities are safe everywhere.
-        label = "".join(f"#{ord(each)};" if each in _MARKUP else each for each in text)
-        lines.append(f'  s{number}{left}"{label}"{right}')
-    for step_id, before in graph.items():
-        needed = sorted(place[each] for each in before)
-        lines += [f"  s{need} --> s{place[step_id]}" for need in needed]
-    return "\n".join(lines) + "\n"
 
 
 class Branch(NamedTuple):
