@@ -108,7 +108,7 @@ class Workers:
     ) -> asyncio.subprocess.Process:
         """Start a command that goes on for long; what it prints for people is its log."""
         log = self.folder / f"log-{machine}-{len(self.processes)}"
-        words = (*words, "--tools", str(self.folder / tools), "--model", "demo")
+        words = (*words, "--tools", str(self.folder / tools), "--model", "rules")
         with log.open("wb") as out:
             process = await self.begin(*words, machine=machine, is_forked=is_forked, stderr=out)
         self.processes.append(process)

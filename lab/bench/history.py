@@ -158,7 +158,7 @@ def served(url: str, folder: Path) -> Iterator[Served]:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "plansmith_cli", "serve", "--no-browser", "--port", "0"),
-            *("--token-file", str(token), "--store", url, "--model", "demo"),
+            *("--token-file", str(token), "--store", url, "--model", "rules"),
         ],
         stderr=subprocess.PIPE,
         env=_environment(folder),

@@ -212,7 +212,7 @@ class Person:
             "LANG": "en_US.UTF-8",
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "PLANSMITH_STORE": "sqlite:///.store/runs.db",
-            "PLANSMITH_MODEL": "demo",
+            "PLANSMITH_MODEL": "rules",
         }
 
     def types(

@@ -175,7 +175,7 @@ class _Base:
         store: ports.PlanStore | None = None,
     ) -> None:
         given = settings or load_settings()
-        if model is None and given.models.plan.model in ("demo", "rules"):
+        if model is None and given.models.plan.model == "rules":
             raise wrong(
                 "a team needs a language model, and none is set",
                 "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL",

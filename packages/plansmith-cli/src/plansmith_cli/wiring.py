@@ -79,9 +79,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     parts.setdefault("records_folder", settings.records_folder)
     parts.setdefault("policy", settings.review)
     parts.setdefault("budget", settings.budget)
-    # The demo's script has no other plan to offer.
-    demo = "model" not in parts and settings.models.plan.model == "demo"
-    parts.setdefault("limits", settings.run.replace(max_replans=0) if demo else settings.run)
+    parts.setdefault("limits", settings.run)
     if "tools" not in parts:
         parts["tools"] = make_tools(settings, clock=clock, secrets=secrets, tell=tell)
     if "agents" not in parts:

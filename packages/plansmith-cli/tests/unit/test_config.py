@@ -245,11 +245,9 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
         }
     for door, found in doors.items():
         for one, usual in zip(found, (Limits(), BudgetLimits(), ReviewPolicy()), strict=True):
-            # The server of these tests plays the demo, which has no other plan to offer.
-            known = {"max_replans"} if door == "server" else set[str]()
             assert by_field(one).keys() == by_field(usual).keys()
             for name, each in by_field(usual).items():
-                assert name in known or by_field(one)[name] == each, (door, name)
+                assert by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
     assert NewRun(request="x").budget is None
     assert library.runs.planning.early_start is Limits().early_start is True

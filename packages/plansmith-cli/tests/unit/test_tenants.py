@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("PLANSMITH_STORE", raising=False)
-    monkeypatch.setenv("PLANSMITH_MODEL", "demo")
+    monkeypatch.setenv("PLANSMITH_MODEL", "rules")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -42,7 +42,7 @@ def test_a_tenant_inherits_models_and_limits_and_nothing_that_could_be_anothers(
 ) -> None:
     base = Settings.model_validate(
         {
-            "models": {"plan": "demo"},
+            "models": {"plan": "rules"},
             "review": {"second_person": "changes"},
             "secrets": {"key": {"env": "SECRET"}},
             "agents": {},
@@ -56,7 +56,7 @@ def test_a_tenant_inherits_models_and_limits_and_nothing_that_could_be_anothers(
     acme = TenantBook(tmp_path).create("acme")
     (acme.folder / "plansmith.toml").write_text('tools = ["evil.py"]\n')
     found = tenant_settings(acme, base)
-    assert found.models.plan.model == "demo"
+    assert found.models.plan.model == "rules"
     assert found.review.second_person == "changes"
     assert (found.secrets, found.tools, found.documents) == ({}, (), ())
     assert (found.builtin.databases, found.builtin.hosts, found.mcp.servers) == ({}, (), {})

@@ -36,7 +36,7 @@ else:
     )
 
 
-_OURS: Final = frozenset({"demo", "local", "recorded", "rules"})
+_OURS: Final = frozenset({"local", "recorded", "rules"})
 
 
 class ModelOptions(TypedDict, total=False):
@@ -168,9 +168,7 @@ def make_model(
         brought: ChatModel = plugins.load("models", kind)(rest)
         return brought
     if ":" not in name:
-        known = Sentence(
-            "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
-        )
+        known = Sentence("auto, local, rules, recorded:FILE, or provider:name such as openai:gpt-5")
         raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=known)
     if not api_key and variable and not os.environ.get(variable):
         why = Sentence("the environment variable {variable} is not set", variable=variable)

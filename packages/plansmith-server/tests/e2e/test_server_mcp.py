@@ -231,7 +231,7 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}"
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "plansmith_cli", "serve", "mcp", "--model", "demo", "--store", store],
+        args=["-m", "plansmith_cli", "serve", "mcp", "--model", "rules", "--store", store],
         env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
         cwd=tmp_path,
     )

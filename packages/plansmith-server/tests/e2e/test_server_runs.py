@@ -307,7 +307,7 @@ async def test_the_same_key_is_done_once_and_another_body_is_refused(house: Hous
 
 
 async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: Path) -> None:
-    settings = {"models": {"plan": {"model": "demo", "api_key_env": "MY_KEY"}}}
+    settings = {"models": {"plan": {"model": "rules", "api_key_env": "MY_KEY"}}}
     async with serving(tmp_path, settings=settings) as house:
         await house.finish(tool_step("a"))
         [row] = (await house.get("/v1/runs"))["items"]
@@ -319,11 +319,11 @@ async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: 
         assert rows["run.width"]["source"] == "default"
         assert rows["models.plan.model"] == {
             "name": "models.plan.model",
-            "value": "demo",
+            "value": "rules",
             "source": "flag",
         }
         assert rows["models.plan.api_key_env"]["value"] == "[hidden]"
-        assert (await house.get("/v1/model"))["chosen"] == "demo"
+        assert (await house.get("/v1/model"))["chosen"] == "search"
         tools = await house.get("/v1/tools")
         assert {each["name"] for each in tools["items"]} == {"weather", "slow", "fail", "mail"}
         found = await house.get("/v1/tools", params={"q": "weather of a city"})

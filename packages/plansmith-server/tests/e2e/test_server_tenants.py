@@ -38,7 +38,7 @@ from plansmith_server.app import ROUTES
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import Member
 
-DEMO = {"models": {"plan": "demo"}}
+RULES = {"models": {"plan": "rules"}}
 # Streams do not end: they have tests of their own.
 STREAMS = {"/v1/events"}
 WHEN = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
@@ -83,7 +83,7 @@ class Two(NamedTuple):
 async def two(tmp_path: Path) -> AsyncIterator[Two]:
     acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         user(house, acme, "ann", token="a") as ann,
         user(house, zeta, "zoe", token="b") as zoe,
     ):
@@ -97,9 +97,9 @@ async def fill(client: Client) -> dict[str, str]:
     asking = await client.begin(ask)
     done = await client.begin(look("a"), mode="read_only")
     await client.until(done["id"], "done")
-    message = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
+    message = {"request": "Which files mention mark-of-acme?", "conversation": "mark-of-acme-talk"}
     asked = await client.call("POST", "/v1/runs", message, 202)
-    await client.until(asked["id"], "reviewing")
+    await client.until(asked["id"], "failed")  # rules have no tool for it
     template = {"name": "mark-of-acme", "plan": SOME_PLAN}
     await client.call("POST", "/v1/templates", template, 201)
     timing = {"daily_at": "08:00", "timezone": "UTC"}
@@ -185,7 +185,7 @@ async def test_a_tenant_sees_no_path_of_the_server(
     acme = tenant(tmp_path, "acme")
     texts: dict[str, str] = {}
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         user(house, acme, "ann") as ann,
     ):
         names = await fill(ann)
@@ -245,7 +245,7 @@ async def test_each_tenant_has_its_own_tools_keys_and_effects(two: Two, tmp_path
 
 async def test_a_removed_tenant_is_closed_and_its_name_opens_nothing(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme")
-    async with serving(tmp_path, store="file", settings=DEMO) as house:
+    async with serving(tmp_path, store="file", settings=RULES) as house:
         async with user(house, acme, "ann") as ann:
             old = await ann.begin(note("a"))
             TenantBook(tmp_path).remove("acme")
@@ -265,7 +265,7 @@ async def test_a_tenant_with_wrong_settings_stops_no_other(tmp_path: Path) -> No
     acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
     acme.config.write_text('tools = ["missing.py"]\nstore = "memory"\n')
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         user(house, acme, "ann") as ann,
         user(house, zeta, "zoe") as zoe,
     ):
@@ -278,7 +278,7 @@ async def test_a_tenant_with_wrong_settings_stops_no_other(tmp_path: Path) -> No
 async def test_runs_of_tenants_go_on_after_a_restart_before_anybody_asks(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme")
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         browser(house, acme, "ann") as ann,
     ):
         run = await ann.begin(note("a", "once"))
@@ -287,7 +287,7 @@ async def test_runs_of_tenants_go_on_after_a_restart_before_anybody_asks(tmp_pat
     store = open_store(f"sqlite:///{tmp_path / f'runs.{acme.key}.db'}")
     async with Plansmith(store=store, folder=acme.folder) as smith:
         await smith.decide(run["id"], approve=run["hash"], by="bob")
-    async with serving(tmp_path, store="file", settings=DEMO) as house:
+    async with serving(tmp_path, store="file", settings=RULES) as house:
         member = Member(user="ann", tenant=acme.key, role="viewer")
         headers = {"Authorization": f"Bearer {secret(house, member)}"}
         async with httpx.AsyncClient(base_url=house.url, headers=headers, timeout=120) as web:
@@ -299,7 +299,7 @@ async def test_runs_of_tenants_go_on_after_a_restart_before_anybody_asks(tmp_pat
 async def test_roles_allow_what_they_say(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme")
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         browser(house, acme, "vic", "viewer") as viewer,
         browser(house, acme, "oli", "operator") as operator,
         browser(house, acme, "app", "approver") as approver,
@@ -362,7 +362,7 @@ async def check_a2a(house: House, headers: dict[str, str], run: str) -> None:
 async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme", '[review]\nsecond_person = "changes"\n')
     async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
+        serving(tmp_path, store="file", settings=RULES) as house,
         browser(house, acme, "ann", "approver") as ann,
         user(house, acme, "ann", "admin", token="laptop") as same,
         user(house, acme, "bob", "approver") as bob,

@@ -329,7 +329,7 @@ def settings(made: Provider, **more: Any) -> dict[str, Any]:
         "client_secret_env": "OIDC_SECRET",
         "roles": {"boss": "admin", "staff": "operator"},
     }
-    return {"models": {"plan": "demo"}, "oidc": own | more}
+    return {"models": {"plan": "rules"}, "oidc": own | more}
 
 
 @contextlib.asynccontextmanager

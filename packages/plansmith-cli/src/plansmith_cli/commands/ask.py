@@ -53,7 +53,6 @@ from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import use_language
 from plansmith_cli.ui.tree import tree
 from plansmith_cli.wiring import rules_plan
-from plansmith_desk.model.demo import NOTICE
 
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 
@@ -139,8 +138,6 @@ def request_options(session: Session, target: str | None = None) -> dict[str, An
     if settings.profile:
         given["profile"] = read_profile(settings.profile)
     if "agent" in args:  # a team has its own
-        if settings.models.plan.model == "demo":
-            session.tell(NOTICE[session.locale])
         given |= {"target": args.agent, "top_k": args.top_k, "replan": args.replan or ""}
         given["dialect"] = session.given("dialect") or ""
     return given

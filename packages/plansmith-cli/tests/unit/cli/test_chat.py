@@ -219,7 +219,7 @@ def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
 def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
     (intake / "may.txt").write_text("three invoices", encoding="utf-8")
     which = "Which files here mention invoices?"
-    flags = ("--model", "demo", "--yes-read-only", "--json")
+    flags = ("--model", "rules", "--yes-read-only", "--json")
     code, out, _ = pipe(which, "why?", which, flags=flags)
     first, why, second = turns(out)
     assert code == first["exit"] == second["exit"] == 0

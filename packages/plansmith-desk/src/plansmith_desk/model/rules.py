@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith import ports
-from plansmith.errors import ModelRefused
+from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.text import READ_BY_RULES
 from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
-from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
 from plansmith_desk.model.wording import worded
@@ -193,6 +192,37 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str) -> Json:
     return text or ASK
 
 
+_QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
+_HAN_CUE: Final = re.compile(
+    "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
+)
+_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的){1,9}$")
+_COMMON: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and any are can contain contains do does file files find folder folders "
+        "for from have here how i in is it list look me mention mentions my of on or please read "
+        "search show tell text that the their them there these this those to us want what when "
+        "where which who why with word words you your",
+    )
+)
+
+
+def keyword(request: str) -> str:
+    """Returns the word to search for: a quoted one, or else the longest uncommon one."""
+    quoted = _QUOTED.search(request)
+    if quoted:
+        return quoted[1]
+    cues = _HAN_CUE.findall(request)
+    if cues:
+        return _HAN_ENDS.sub("", cues[-1]) or cues[-1]
+    words = [each for each in re.findall(r"\w+", request) if each.lower() not in _COMMON]
+    longest = max(words, key=len, default="")
+    # The singular finds the plural too.
+    plural = longest.isascii() and longest.endswith("s") and not longest.endswith("ss")
+    return longest[:-1] if plural and len(longest) > 3 else longest
+
+
 _NOTHING: Final = {
     "en": "Rules plan here, without a language model, and by its words alone the request fits no "
     "tool. "
@@ -254,5 +284,8 @@ def _plan(brief: ports.PlanBrief) -> dict[str, Json]:
 
 def rules_model(name: str) -> RulesModel:
     """Returns the rules as a model; there is one only, without a name."""
-    refuse_name("rules", name)
+    if name:
+        hint = Sentence("auto, local, rules, recorded:FILE, or provider:name such as openai:gpt-5")
+        what = Sentence("'{name}' is not the name of a model", name=f"rules:{name}")
+        raise Misconfigured(what, hint=hint)
     return RulesModel()

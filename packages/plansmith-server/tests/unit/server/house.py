@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 from tests.flow.looking_model import Desk, LookingModel, journey
 from tests.servers.ticks import quick_ticks
+from tests.unit.server.search_model import SearchModel
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -27,7 +28,6 @@ from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
 from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
-from plansmith_desk.model.demo import DemoModel
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state
 from plansmith_server.settings import Serve
@@ -219,7 +219,7 @@ async def serving(
         log=Log(log),
         by="ann",
         engine=engine,
-        model=model or DemoModel(),
+        model=model or SearchModel(),
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}

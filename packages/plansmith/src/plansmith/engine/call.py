@@ -57,7 +57,7 @@ class SecretUse(NamedTuple):
 
 def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
     """Returns the secrets that a plan names."""
-    if SECRET_MARK not in plan.stored_text():
+    if SECRET_MARK not in plan.stored_text:
         return ()
     uses: list[SecretUse] = []
     for step in plan.steps:

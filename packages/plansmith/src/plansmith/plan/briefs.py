@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from plansmith.plan.data import Text
-
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
@@ -26,7 +24,7 @@ class Message:
     """
 
     role: Literal["system", "user", "assistant"]
-    text: Text
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,9 @@ class Record(BaseModel):
             del vars(copied)[name]
         return copied
 
+    @cached_property
     def stored_text(self) -> bytes:
-        """Returns the canonical text in which the record is stored, without default values."""
+        """The canonical text in which the record is stored, without default values."""
         # Not its own `to_json`, which may add default values for readers.
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
 

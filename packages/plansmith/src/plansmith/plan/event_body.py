@@ -169,7 +169,7 @@ def _write(value: object) -> object:
     if isinstance(value, Sentence):
         return sentence.stored_sentence(value)
     if isinstance(value, Record):  # by its text, which a plan and others keep
-        return msgspec.Raw(value.stored_text())
+        return msgspec.Raw(value.stored_text)
     return value if isinstance(value, msgspec.Raw) else as_plain(value)
 
 

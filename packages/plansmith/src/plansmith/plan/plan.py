@@ -92,14 +92,12 @@ class Plan(Record):
         return plan_hash(self)
 
     @cached_property
-    def _stored_text(self) -> bytes:
+    def stored_text(self) -> bytes:
+        """The canonical text in which the plan is stored, without default values."""
         own: dict[str, Any] = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         if self.steps:
             own["steps"] = [_in_order(step) for step in self.steps]
         return canonical_json(own)
-
-    def stored_text(self) -> bytes:
-        return self._stored_text
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
@@ -179,7 +177,7 @@ def owned(plan: Plan) -> Plan:
     """Returns the plan, or one made again of it if a part of it could still be changed."""
     if all(step.is_frozen for step in plan.steps):
         return plan
-    return Plan.model_validate_json(plan.stored_text())
+    return Plan.model_validate_json(plan.stored_text)
 
 
 def plan_hash(plan: Plan) -> str:

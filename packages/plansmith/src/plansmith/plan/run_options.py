@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import Message
-from plansmith.plan.data import Flag, Json, Record, Text, Whole
+from plansmith.plan.data import Flag, Json, Record, Text, Whole, need_plain
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
 
@@ -23,6 +23,11 @@ SecondPerson = Literal["never", "changes", "always"]
 
 def _listed(value: object) -> object:
     return ((value,) if value else ()) if isinstance(value, str) else value
+
+
+def _readable(message: Message) -> Message:
+    need_plain(message.text)
+    return message
 
 
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
@@ -72,7 +77,7 @@ class RunOptions(Record):
     target: Text = ""
     top_k: Whole | None = None
     profile: Profile | None = None
-    history: tuple[Message, ...] = ()
+    history: tuple[Annotated[Message, AfterValidator(_readable)], ...] = ()
     max_steps: Whole | None = None
     budget: BudgetLimits | None = None
     mode: Mode = ""

@@ -186,7 +186,7 @@ class _Snapshot:
 
     def facts_of(self, plan: Plan) -> PlanFacts:
         """Returns the facts of a plan that runs no templates, known by its whole content."""
-        mark = sha256(plan.stored_text()).digest()
+        mark = sha256(plan.stored_text).digest()
         if mark in self._facts:
             self._facts.move_to_end(mark)
             return self._facts[mark]

@@ -92,11 +92,11 @@ def test_a_plan_refuses_to_be_changed_in_place(change: Callable[[Any], object]) 
     inner = {"id": "m", "over": [1], "each": {"tool": "t", "inputs": {"x": {"y": [1]}}}}
     schedules = {"b": {"every_minutes": 5}}
     plan = plan_of(*BASE["steps"], inner, schedules=schedules)
-    text = plan.stored_text()
+    text = plan.stored_text
     for held in (plan, Plan.model_validate(plan.to_json()), copy.deepcopy(plan), plan.replace()):
         with pytest.raises(TypeError, match="a plan cannot be changed in place"):
             change(held)
-        assert Plan.model_validate(held.to_json()).stored_text() == text
+        assert Plan.model_validate(held.to_json()).stored_text == text
 
 
 def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> None:
@@ -156,7 +156,7 @@ def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
 def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> None:
     later = {"id": "b", "tool": "t", "when": {"empty": {"$from": "order", "$path": ["id"]}}}
     plan = rename_steps(stocked(RULED, later), {"order": "buy", "stock": "store"})
-    text = plan.stored_text()
+    text = plan.stored_text
     assert b"{{order" not in text
     assert b'"$from":"order"' not in text
     assert b"{{store.count}}" in text
