@@ -259,16 +259,18 @@ class Steps(dict[str, StepState]):
     """The steps and parts of a run by name. A change costs the same whatever their number.
 
     `fold` changes a copy of its own; the one that a run has stays as it is. The index is made when
-    it is first asked for, and then kept with every change.
+    it is first asked for, and brought up to date when it is asked for again.
     """
 
-    __slots__ = ("_index",)
+    __slots__ = ("_index", "_indexed")
 
     def __init__(self, steps: Mapping[str, StepState]) -> None:
         super().__init__(steps)
+        # An index, which several versions share, and the steps in it that have changed since.
         self._index: StepIndex | None = None
+        self._indexed: dict[str, StepState | None] = {}
         if isinstance(steps, Steps) and steps._index is not None:  # noqa: SLF001
-            self._index = steps._index.copy()  # noqa: SLF001
+            self._index, self._indexed = steps._index, {**steps._indexed}  # noqa: SLF001
 
     @classmethod
     def of(cls, steps: Mapping[str, StepState]) -> Steps:
@@ -280,17 +282,19 @@ class Steps(dict[str, StepState]):
 
     @property
     def index(self) -> StepIndex:
-        if self._index is None:
-            self._index = StepIndex()
-            for name, step in self.items():
-                self._index.add(name, step)
+        changed = self._indexed if self._index is not None else dict.fromkeys(self)
+        if self._index is None or changed:
+            self._index = self._index.copy() if self._index is not None else StepIndex()
+            for name, before in changed.items():
+                if before is not None:
+                    self._index.remove(name, before)
+                self._index.add(name, self[name])
+            self._indexed = {}
         return self._index
 
     def __setitem__(self, name: str, step: StepState) -> None:
         if self._index is not None:
-            if name in self:
-                self._index.remove(name, self[name])
-            self._index.add(name, step)
+            self._indexed.setdefault(name, self.get(name))
         super().__setitem__(name, step)
 
     def with_results(self, results: Mapping[str, Json]) -> Steps:
@@ -302,8 +306,9 @@ class Steps(dict[str, StepState]):
         }
         later = Steps(self)
         super(Steps, later).update(read)  # no status changes
+        later._index = later.index.copy()
         for name in read:
-            later.index.unread.pop(name, None)
+            later._index.unread.pop(name, None)
         return later
 
 

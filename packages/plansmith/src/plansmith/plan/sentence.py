@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -187,26 +187,33 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     return read_sentence(cast("object", value)) if isinstance(value, dict) else str(handler(value))
 
 
-def read_sentence(value: object) -> str:
-    """Reads a stored sentence, or text that was stored as it is."""
+def read_sentence(value: object, make: Callable[..., str] = Sentence) -> str:
+    """Reads a stored sentence, or text that was stored as it is; `make` makes sentences."""
     if isinstance(value, (str, dict)):
-        return cast("str", _read_field(value))
+        return cast("str", _read_field(value, make))
     raise ValueError(_NO_TEXT)
 
 
-def _read_field(value: Any, depth: int = 0) -> Any:
+def check_sentence(value: object) -> str:
+    """Raises `ValueError` if a sentence cannot be read; makes none."""
+    return read_sentence(value, lambda key, /, **_: key)
+
+
+def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
+    if type(value) is str:
+        return value
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
     if isinstance(value, (list, tuple)):
         items = cast("list[Any]", value)
-        return [_read_field(each, depth + 1) for each in items]
+        return [_read_field(each, make, depth + 1) for each in items]
     if isinstance(value, dict):
         stored = cast("dict[str, Any]", value)
         key, fields = stored.get("text"), stored.get("fields", {})
         if isinstance(key, str) and isinstance(fields, dict) and stored.keys() <= _STORED:
             given = cast("dict[str, Any]", fields)
-            return Sentence(
-                key, **{name: _read_field(each, depth + 1) for name, each in given.items()}
+            return make(
+                key, **{name: _read_field(each, make, depth + 1) for name, each in given.items()}
             )
     elif value is None or isinstance(value, (str, int, float)):
         return value
