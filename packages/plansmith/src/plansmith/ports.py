@@ -165,7 +165,7 @@ class Reply:
     state: Json = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """What a tool or agent gets with a call, and its ways to report back.
 

@@ -218,7 +218,7 @@ class RunningCalls:
         """Makes calls whose starts are written."""
         for ready in started:
             name = ready.unit.name
-            self.running[name] = asyncio.create_task(self._work(*ready), name=name)
+            self.running[name] = asyncio.create_task(self._work(*ready))
 
     async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, early: str) -> None:
         try:

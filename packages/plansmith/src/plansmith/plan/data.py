@@ -393,7 +393,10 @@ class FrozenDict(_Frozen, dict[str, _T]):
 
         def __new__(cls, value=()):
             made = super().__new__(cls)
-            dict.update(made, {key: _frozen(each) for key, each in dict(value).items()})
+            dict.update(made, value)
+            for key, each in made.items():
+                if isinstance(each, (dict, list)):
+                    dict.__setitem__(made, key, _frozen(each))
             return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -435,7 +438,7 @@ def frozen_json(value: Json) -> Json:
 
 
 def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Refuses values that JSON cannot hold, before pydantic converts them."""
+    """Refuses values that JSON cannot hold; pydantic looks only whether an object is wanted."""
     need_plain(value)
     return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
@@ -448,5 +451,9 @@ def _text(value: str) -> str:
 
 Text = Annotated[str, AfterValidator(_text)]
 Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
-Value = Annotated[Json, WrapValidator(_freeze)]
-Inputs = Annotated[dict[str, Json], WrapValidator(_freeze)]
+if TYPE_CHECKING:
+    _Looked = Json
+else:  # what `_freeze` has looked through, pydantic need not look through again
+    _Looked = Any
+Value = Annotated[_Looked, WrapValidator(_freeze)]
+Inputs = Annotated[dict[str, _Looked], WrapValidator(_freeze)]

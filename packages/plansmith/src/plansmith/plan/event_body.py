@@ -178,6 +178,7 @@ def _write(value: object) -> object:
 encode_body: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode
 
 
+@lru_cache(maxsize=256)  # every event of an append has the same
 def moment(at: datetime) -> str:
     """Returns a time in UTC in the form in which it is stored."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

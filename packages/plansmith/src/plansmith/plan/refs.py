@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, cast
 
@@ -90,23 +90,25 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
     """Yields every reference in a JSON template; malformed ones have a `flaw`."""
-    match template:
-        case str() if "{{" in template:
-            yield from (Found(where, piece) for piece in pieces(template) if type(piece) is Ref)
-            yield from map(partial(_no_ref, where), _BRACES.findall(_TOKEN.sub("", template)))
-        case dict() if FROM in template:
-            ref = ref_of(template)
-            yield Found(where, ref, "" if ref else _MALFORMED)
-        case dict() if FIRST in template and not first_refs(template):
-            yield Found(where, None, _FIRST_ALONE)
-        case dict() if not _is_literal(template):
-            for key, child in template.items():
-                yield from find(child, (*where, key))
-        case list():
-            for index, child in enumerate(template):
-                yield from find(child, (*where, index))
-        case _:
-            return
+    if isinstance(template, str):
+        yield from (Found(where, piece) for piece in pieces(template) if type(piece) is Ref)
+        yield from map(partial(_no_ref, where), _BRACES.findall(_TOKEN.sub("", template)))
+    elif isinstance(template, list):
+        yield from _find_in(enumerate(template), where)
+    elif isinstance(template, dict) and FROM in template:
+        ref = ref_of(template)
+        yield Found(where, ref, "" if ref else _MALFORMED)
+    elif isinstance(template, dict) and FIRST in template and not first_refs(template):
+        yield Found(where, None, _FIRST_ALONE)
+    elif isinstance(template, dict) and not _is_literal(template):
+        yield from _find_in(template.items(), where)
+
+
+def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> Iterator[Found]:
+    for key, child in children:
+        # Most are texts and numbers without any reference.
+        if isinstance(child, (dict, list)) or (isinstance(child, str) and "{{" in child):
+            yield from find(child, (*where, key))
 
 
 def _no_ref(where: Path, text: str) -> Found:
