@@ -395,7 +395,7 @@ class FrozenDict(_Frozen, dict[str, _T]):
             made = super().__new__(cls)
             dict.update(made, value)
             for key, each in made.items():
-                if isinstance(each, (dict, list)):
+                if type(each) not in _SCALARS:
                     dict.__setitem__(made, key, _frozen(each))
             return made
 
@@ -410,17 +410,19 @@ class FrozenList(_Frozen, list[Json]):
 
         def __new__(cls, value=()):
             made = super().__new__(cls)
-            list.extend(made, map(_frozen, value))
+            list.extend(made, value)
+            for place, each in enumerate(made):
+                if type(each) not in _SCALARS:
+                    list.__setitem__(made, place, _frozen(each))
             return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ([*self],)
 
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 # Types of fields in which nothing can change.
-_FIXED: Final = frozenset(
-    {str, int, float, bool, type(None), tuple, frozenset, FrozenDict, FrozenList}
-)
+_FIXED: Final = _SCALARS | {tuple, frozenset, FrozenDict, FrozenList}
 
 
 def _frozen(value: Any) -> Any:
@@ -438,9 +440,9 @@ def frozen_json(value: Json) -> Json:
 
 
 def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Refuses values that JSON cannot hold; pydantic looks only whether an object is wanted."""
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
     need_plain(value)
-    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
+    return _frozen(value if isinstance(value, dict) else validate(value))
 
 
 def _text(value: str) -> str:
