@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from plansmith.plan.data import Text
 
@@ -25,6 +25,8 @@ class Message:
         text: What is said.
     """
 
+    # What a program made of it is read like what was stored, where journals keep it.
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     role: Literal["system", "user", "assistant"]
     text: Text
 
