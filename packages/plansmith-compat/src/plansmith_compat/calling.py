@@ -122,9 +122,7 @@ def _objects(text: str) -> Iterator[str]:
         except (ValueError, RecursionError):
             end = len(text)
         yield text[at:end]
-        while end < len(text) and text[end].isspace():
-            end += 1
-        at = end
+        at = next((each for each in range(end, len(text)) if not text[each].isspace()), len(text))
 
 
 async def events_during(

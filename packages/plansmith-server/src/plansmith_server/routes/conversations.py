@@ -177,8 +177,7 @@ async def listing(
             await read_conversation(ask.state, cursor)  # 404: the list would begin anew
     found = await ask.smith.threads.list(owner=owner, before=cursor, limit=limit + 1)
     page, waits = found[:limit], dict[str, str]()
-    for listed in await ask.state.open_runs.all():
-        run = listed.run
+    for run in [each.run for each in await ask.state.open_runs.all()]:
         what = "question" if run.questions else "review" if v.awaits_review(run) else ""
         if what:
             waits[run.options.thread or run.id] = what  # one that was adopted has the run's id
