@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -18,8 +20,10 @@ from tests.valuecell.test_planner import nobody
 from plansmith import Plansmith
 from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
 from plansmith.plan.run import Run
+from plansmith.ports import ArgumentsDelta, Delta
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
+from plansmith_compat.calling import read_stream
 from plansmith_compat.deerflow import (
     DeerFlow,
     coordinator_node,
@@ -135,6 +139,16 @@ def test_the_coordinator_of_deerflow_hands_over_a_call_with_unreadable_arguments
 
 def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
+
+
+async def test_thousands_of_calls_in_one_answer_of_a_model_are_told_apart_at_once() -> None:
+    async def answer() -> AsyncIterator[Delta]:
+        yield ArgumentsDelta("look", "{} " * 200_000)
+
+    start = time.process_time()
+    _, calls = await read_stream(answer())
+    assert len(calls) == 200_000
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("shape", ["", "spring"])

@@ -115,14 +115,14 @@ async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, list[tuple[str
 
 def _objects(text: str) -> Iterator[str]:
     """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
-    rest = text.strip() or "{}"
-    while rest:
+    text, at = text.strip() or "{}", 0
+    while at < len(text):
         try:
-            _, end = json.JSONDecoder().raw_decode(rest)
+            _, end = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):
-            end = len(rest)
-        yield rest[:end]
-        rest = rest[end:].strip()
+            end = len(text)
+        yield text[at:end]
+        at = next((each for each in range(end, len(text)) if not text[each].isspace()), len(text))
 
 
 async def events_during(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract.threads import entry, story
@@ -17,7 +18,7 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
-from plansmith.ports import Finding, PlanStore
+from plansmith.ports import Finding, PlanStore, Record
 from plansmith.store.doctor import diagnose
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
@@ -214,6 +215,34 @@ async def test_followers_of_a_thread_hear_of_entries_of_another_store(url: str) 
     news.cancel()
     await mine.close()
     await theirs.close()
+
+
+class _Counting(MemoryStore):
+    """Counts the records that are read in lists."""
+
+    read = 0
+
+    async def records(self, kind: str, **which: Any) -> Sequence[Record]:
+        await asyncio.sleep(0)  # as a store on a disk lets others go on
+        found = await super().records(kind, **which)
+        self.read += len(found)
+        return found
+
+
+async def test_many_who_wait_for_a_thread_do_not_read_all_of_it_at_each_message() -> None:
+    store = _Counting()
+    threads = ThreadStore(store)
+    said = [MessageAdded(text="Rome") for _ in range(300)]
+    state = await threads.add("trip", ThreadOpened(), *said)
+    waiting = [
+        asyncio.ensure_future(threads.wait_thread("trip", after=state.last)) for _ in range(20)
+    ]
+    await asyncio.sleep(0)
+    store.read = 0
+    await threads.add("trip", MessageAdded(text="Oslo"))
+    await asyncio.wait_for(asyncio.gather(*waiting), 30)
+    await asyncio.gather(*(threads.read("trip") for _ in range(20)))
+    assert store.read < 100
 
 
 async def _findings(url: str) -> dict[str, Finding]:

@@ -13,10 +13,10 @@ from tests.flow.smiths import Script, plan_of
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, ToolSpec, check_plan, tool
 from plansmith.clock import SystemClock
-from plansmith.errors import ModelBusy, ModelRefused
+from plansmith.errors import Misconfigured, ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.ports import Message, Usage
-from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith.tools.functions import FunctionTools
 from plansmith_planner.context.background import Background
 from plansmith_planner.pipeline import make_plan
@@ -114,6 +114,14 @@ async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> 
     triage = scripted({"decision": "answer", "answer": "Hello!", "reason": "", "query": ""})
     planned = await run(scripted(), "hi", triage=triage)
     assert (planned.decision, planned.answer, planned.plan) == (Decision.ANSWER, "Hello!", None)
+
+
+@pytest.mark.parametrize(("role", "text"), [("tool", "hi"), ("user", None), ("user", "\ud800")])
+async def test_a_history_that_no_journal_can_keep_is_refused(role: Any, text: Any) -> None:
+    app = Plansmith(model=ScriptedModel(), store=(store := MemoryStore()))
+    with pytest.raises(Misconfigured, match="the option history"):
+        await app.plan("Say hello", history=[Message(role, text)])
+    assert await store.runs() == []
 
 
 async def test_a_yes_that_agrees_to_an_action_is_planned_and_not_only_answered(

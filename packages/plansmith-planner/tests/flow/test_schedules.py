@@ -411,6 +411,18 @@ async def test_a_budget_is_for_each_fire(intake: Desk) -> None:
     assert "budget" in row.note
 
 
+async def test_a_fire_that_is_begun_twice_ends_quietly(intake: Desk) -> None:
+    broken: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
+    firing, schedule = intake.schedules.firing, await intake.add()
+    fire = await intake.schedules.fire_now(schedule.id)
+    begun = firing.carrying
+    firing.start(schedule, fire)
+    await asyncio.wait([*begun, *firing.carrying])
+    await asyncio.sleep(0)
+    assert broken == []
+
+
 async def test_jitter_spreads_starts_by_the_same_amount_for_everyone(intake: Desk) -> None:
     schedule = await intake.add(jitter_seconds=600)
     at = START + timedelta(hours=1)

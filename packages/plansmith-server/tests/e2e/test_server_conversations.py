@@ -10,6 +10,10 @@ from urllib.parse import quote
 
 from tests.unit.server.house import FLIGHT, House, Silent, TripModel, TripTools, serving, tool_step
 
+from plansmith.testing import MemoryStore
+from plansmith_planner.threads.entries import MessageAdded, ThreadOpened
+from plansmith_planner.threads.store import ThreadStore
+
 
 async def begun(house: House, request: str, status: str = "asking", **more: Any) -> Any:
     """A conversation that begins with a request, once its run has the status."""
@@ -142,6 +146,18 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
         assert (found["id"], found["runs"][0]["id"]) == (odd, run["id"])
         again = await say(house, quote(odd, safe=""), "two")
         assert again["conversation"] == odd
+
+
+async def test_the_list_goes_on_after_a_damaged_conversation(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        store = cast("MemoryStore", house.server_state.smith.store)
+        for name in ("rome", "oslo"):
+            await ThreadStore(store).add(name, ThreadOpened(title=name), MessageAdded(text="Hi"))
+        await store.remove_records("thread_entry", ["oslo 1"])
+        page = await house.get("/v1/conversations?limit=1")
+        assert page["next"] == "oslo"
+        [rome] = (await house.get("/v1/conversations?limit=1&cursor=oslo"))["items"]
+        assert rome["id"] == "rome"
 
 
 async def test_a_message_with_a_key_is_said_once_also_after_a_restart(tmp_path: Path) -> None:

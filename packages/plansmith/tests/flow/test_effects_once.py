@@ -176,6 +176,18 @@ async def test_an_edit_of_the_list_pays_each_entry_once(names: tuple[str, ...]) 
     assert till.paid == Counter(names) | Counter({"ann": 1, "cid": 1})
 
 
+async def test_an_edit_elsewhere_keeps_why_a_part_of_a_step_that_is_passed_over_failed() -> None:
+    store = MemoryStore()
+    app = Plansmith(tools=[Till("bob")], store=store, limits=LIMITS)
+    wanted = plan(payments("ann", "bob") | {"on_error": "skip"}, {"id": "q", "question": "Go on?"})
+    run = await approved(app, wanted)
+    assert run.plan is not None
+    failed = run.steps["m/1"]
+    assert failed.status is StepStatus.FAILED
+    run = await app.edit(run.id, change_step(run.plan, "q", question="Go on now?"), by="ada")
+    assert run.steps["m/1"] == failed
+
+
 async def test_an_edit_of_a_templates_parameter_repeats_only_the_calls_that_change() -> None:
     two = plan(
         {"id": "one", "tool": "pay", "inputs": {"to": "{{params.first}}"}},

@@ -64,12 +64,14 @@ class ThreadStore:
     async def _present(self, thread: str) -> tuple[t.ThreadState, Record | None]:
         """Returns the state of a thread, and the record of its headline."""
         head = await self._records.record(_THREAD, thread)
-        known, last = self._known.pop(thread, (t.ThreadState(thread), ""))
+        # It stays known meanwhile: all who wait for a thread read it at the same time.
+        known, last = self._known.get(thread, (t.ThreadState(thread), ""))
         entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
         if not entries or t.entry_text(entries[0]) != last:
             # Another one with this name, or the first look: from the beginning.
             known, entries = t.ThreadState(thread), await self._entries(thread, head, 0)
         state = t.fold_thread(known, entries[1:] if known.last else entries)
+        self._known.pop(thread, None)
         if entries:
             self._known[thread] = state, t.entry_text(entries[-1])
         if len(self._known) > 64:
@@ -180,8 +182,8 @@ class ThreadStore:
     async def wait_thread(self, thread: str, *, after: int) -> None:
         """Returns when the thread has an entry after the number, whoever wrote it."""
         while True:
-            state, head = await self._present(thread)
-            if state.last > after:
+            head = await self._records.record(_THREAD, thread)
+            if head is not None and (await self._headline(head)).last > after:
                 return
             await self._records.wait_record(_THREAD, thread, version=head.version if head else 0)
 

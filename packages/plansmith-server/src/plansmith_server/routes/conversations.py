@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from plansmith.errors import PlansmithError, Refused
+from plansmith.errors import JournalDamaged, PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.next_move import goes_on
@@ -172,12 +172,12 @@ async def listing(
     ask: Ask, *, cursor: b.Text = "", limit: b.Page = 50, owner: b.Text | None = None
 ) -> Answer:
     """Lists conversations, newest activity first."""
-    if cursor:
-        await read_conversation(ask.state, cursor)  # 404: the list would begin anew
+    with suppress(JournalDamaged):  # its line in the list is there all the same
+        if cursor:
+            await read_conversation(ask.state, cursor)  # 404: the list would begin anew
     found = await ask.smith.threads.list(owner=owner, before=cursor, limit=limit + 1)
     page, waits = found[:limit], dict[str, str]()
-    for listed in await ask.state.open_runs.all():
-        run = listed.run
+    for run in [each.run for each in await ask.state.open_runs.all()]:
         what = "question" if run.questions else "review" if v.awaits_review(run) else ""
         if what:
             waits[run.options.thread or run.id] = what  # one that was adopted has the run's id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -23,6 +23,8 @@ class Message:
         text: What is said.
     """
 
+    # What a program made of it is read like what was stored, where journals keep it.
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     role: Literal["system", "user", "assistant"]
     text: str
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, Final, cast
 
 from plansmith.errors import PlansmithError, ReferenceFailed
@@ -94,17 +95,15 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
     """
     old, new = _positions(before), _positions(after)
     both = [name for name in old if name in new]
-    # Those between which nothing else has to move.
-    order = sorted(both, key=lambda name: new[name])
-    blocks = SequenceMatcher(None, both, order, autojunk=False).get_matching_blocks()
-    stay = {name for block in blocks for name in both[block.a : block.a + block.size]}
+    # The fewest steps that, when removed, leave the rest in the same order.
+    stay = _longest_rise([new[name] for name in both])
     changed: list[StepChange] = []
     for name in both:
         fields = tuple(diff_values(before.by_id[name].to_json(), after.by_id[name].to_json()))
         changed += [StepChange(id=name, fields=fields)] if fields else []
     added = [(at, step) for at, step in enumerate(after.steps) if step.id not in old]
     removed = [(at, step) for at, step in enumerate(before.steps) if step.id not in new]
-    moved = [name for name in both if name not in stay]
+    moved = [name for name in both if new[name] not in stay]
     return PlanDiff(
         plan=tuple(diff_values(_head(before), _head(after))),
         added=tuple(PlacedStep(position=at, step=step) for at, step in added),
@@ -213,6 +212,22 @@ def _positions(plan: Plan) -> dict[str, int]:
     return positions
 
 
+def _longest_rise(numbers: list[int]) -> set[int]:
+    """Returns the members of a longest increasing subsequence of distinct numbers."""
+    tails: list[int] = []
+    previous: dict[int, int | None] = {}
+    for number in numbers:
+        place = bisect_left(tails, number)
+        previous[number] = tails[place - 1] if place else None
+        tails[place : place + 1] = [number]
+    members: set[int] = set()
+    member = tails[-1] if tails else None
+    while member is not None:
+        members.add(member)
+        member = previous[member]
+    return members
+
+
 def undone_edits(base: Plan, person: Plan, replan: Plan) -> list[str]:
     """Returns the steps that a person changed by hand and that a new plan has otherwise.
 
@@ -234,20 +249,21 @@ def undone_edits(base: Plan, person: Plan, replan: Plan) -> list[str]:
         added.step.id for added in edits.added if replan.by_id.get(added.step.id) != added.step
     ]
     for step in edits.changed:
-        theirs = replan.by_id.get(step.id)
-        written: Json = theirs.to_json() if theirs is not None else None
-        if not all(_has(written, change) for change in step.fields):
+        theirs, mine = replan.by_id.get(step.id), person.by_id[step.id]
+        if theirs is None or any(
+            not same(_found(theirs, each.path), _found(mine, each.path)) for each in step.fields
+        ):
             undone.append(step.id)
     return undone
 
 
-def _has(value: Json, change: FieldChange) -> bool:
-    """Whether a value is at its place as a change made it."""
+def _found(step: AnyStep, path: Path) -> list[Json]:
+    """Returns the value at a place, if there is one; of a list all: places in it shift."""
+    whole = tuple(takewhile(lambda key: isinstance(key, str), path))
     try:
-        found = lookup(Ref("step", change.path), {"step": value})
+        return [lookup(Ref("step", whole), {"step": step.to_json()})]
     except ReferenceFailed:
-        return change.change is Change.REMOVED and value is not None
-    return change.change is not Change.REMOVED and same(found, change.after)
+        return []
 
 
 # The fields of a step that may hold references.

@@ -362,7 +362,7 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
             continue
         if root in going_on and (state.settled or state.wakes_at is not None):
             continue  # the step goes on where it was, with the parts that it has done
-        is_broken = state.status in _RETRIED and (not state.rule or root in again)
+        is_broken = state.status in _RETRIED and (root in again or not (by_person or state.rule))
         is_done = state.status is StepStatus.DONE and (by_person or name != root)
         if is_broken or (is_done and root in again):
             yield e.StepReset(step=name, reason=_PLAN_CHANGED)

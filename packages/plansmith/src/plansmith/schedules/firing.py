@@ -174,7 +174,7 @@ class Firing:
         self._own[fire.run] = task
 
         def ended(_: object) -> None:
-            del self._own[fire.run]
+            self._own.pop(fire.run, None)  # a tick may have begun it, too
             if not task.cancelled() and (error := task.exception()) is not None:
                 # The row could not be written: the next tick repairs it.
                 due, why = f"{fire.due:%Y-%m-%d %H:%M}", str(error)

@@ -6,6 +6,7 @@ import copy
 import math
 import operator
 import pickle
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -221,6 +222,20 @@ def test_a_diff_that_does_not_fit_is_refused() -> None:
         apply_changes({"id": "a", "inputs": {"l": "text"}}, diff.changed[0].fields)
 
 
+def test_only_the_fewest_steps_are_said_to_have_moved() -> None:
+    steps = [{"id": name, "tool": "t"} for name in "abcd"]
+    after = plan_of(*(steps[place] for place in (1, 3, 2, 0)))
+    assert len(diff_plans(plan_of(*steps), after).moved) == 2
+
+
+def test_plans_of_thousands_of_steps_in_another_order_are_compared_at_once() -> None:
+    steps = [{"id": f"s{number}", "tool": "t"} for number in range(8_000)]
+    before, after = plan_of(*steps), plan_of(*steps[::2], *steps[1::2])
+    start = time.process_time()
+    assert diff_plans(before, after).moved
+    assert time.process_time() - start < 1.5
+
+
 NEW = A | {"id": "new"}
 
 
@@ -235,6 +250,7 @@ NEW = A | {"id": "new"}
         ([A | {"title": "old"}], [A], [A | {"title": "other"}], ["a"]),
         ([A | {"title": "old"}], [A], [A], []),
         ([A | {"title": "old"}], [A], [], ["a"]),
+        ([A], [A | {"inputs": {"x": 1, "l": [9, 2]}}], [A | {"inputs": {"l": [9, 1, 2]}}], ["a"]),
     ],
 )
 def test_where_a_replan_differs_from_a_persons_edit_it_undoes_it(
