@@ -197,9 +197,10 @@ def plan_hash(plan: Plan) -> str:
     """
     hashed: dict[str, Any] = {
         "plansmith": plan.schema_version,
-        "schedule": plan.schedule.to_json() if plan.schedule else None,
         "steps": sorted(map(substance, plan.steps), key=itemgetter("id")),
     }
+    if plan.schedule:
+        hashed["schedule"] = plan.schedule.to_json()
     if plan.schedules:
         hashed["schedules"] = {name: each.to_json() for name, each in plan.schedules.items()}
     return content_hash(hashed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 import msgspec
@@ -88,27 +88,31 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     flaw: str = ""
 
 
-def find(template: Json, where: Path = ()) -> Iterator[Found]:
-    """Yields every reference in a JSON template; malformed ones have a `flaw`."""
+def find(template: Json, where: Path = ()) -> list[Found]:
+    """Returns every reference in a JSON template; malformed ones have a `flaw`."""
     if isinstance(template, str):
-        yield from (Found(where, piece) for piece in pieces(template) if type(piece) is Ref)
-        yield from map(partial(_no_ref, where), _BRACES.findall(_TOKEN.sub("", template)))
-    elif isinstance(template, list):
-        yield from _find_in(enumerate(template), where)
-    elif isinstance(template, dict) and FROM in template:
+        found = [Found(where, piece) for piece in pieces(template) if type(piece) is Ref]
+        flawed = _BRACES.findall(_TOKEN.sub("", template)) if "{{" in template else ()
+        return [*found, *(_no_ref(where, text) for text in flawed)]
+    if isinstance(template, list):
+        return _find_in(enumerate(template), where)
+    if not isinstance(template, dict):
+        return []
+    if FROM in template:
         ref = ref_of(template)
-        yield Found(where, ref, "" if ref else _MALFORMED)
-    elif isinstance(template, dict) and FIRST in template and not first_refs(template):
-        yield Found(where, None, _FIRST_ALONE)
-    elif isinstance(template, dict) and not _is_literal(template):
-        yield from _find_in(template.items(), where)
+        return [Found(where, ref, "" if ref else _MALFORMED)]
+    if FIRST in template and not first_refs(template):
+        return [Found(where, None, _FIRST_ALONE)]
+    return [] if _is_literal(template) else _find_in(template.items(), where)
 
 
-def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> Iterator[Found]:
+def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Found]:
+    found: list[Found] = []
     for key, child in children:
-        # Most are texts and numbers without any reference.
-        if isinstance(child, (dict, list)) or (isinstance(child, str) and "{{" in child):
-            yield from find(child, (*where, key))
+        # Most are numbers, and texts without any reference.
+        if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
+            found += find(child, (*where, key))
+    return found
 
 
 def _no_ref(where: Path, text: str) -> Found:

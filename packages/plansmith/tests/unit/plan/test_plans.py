@@ -53,7 +53,7 @@ def test_the_hash_of_a_plan_is_the_one_of_its_content_as_an_object() -> None:
             {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}, "needs": []},
             {"id": "b", "kind": "tool", "tool": "u", "needs": []},
         ]
-        hashed: dict[str, Any] = {"plansmith": 1, "steps": steps, "schedule": None} | more
+        hashed: dict[str, Any] = {"plansmith": 1, "steps": steps} | more
         assert plan.hash == content_hash(hashed)
 
 
