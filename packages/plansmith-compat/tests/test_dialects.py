@@ -19,11 +19,11 @@ from tests.servers.model_server import ModelServer, Reply
 
 from plansmith import Plan
 from plansmith.errors import Misconfigured
-from plansmith.formats.dialect import Reading, Writing, dialect, dialect_names, recognise
 from plansmith.formats.native import read_plan
 from plansmith.plan.refs import escape_text
 from plansmith_cli.main import main
 from plansmith_compat.spring.dialects import write_as
+from plansmith_planner.dialect import Reading, Writing, dialect, dialect_names, recognise
 from plansmith_planner.model_calls import prompt_text
 from plansmith_planner.parse.reply import parse
 

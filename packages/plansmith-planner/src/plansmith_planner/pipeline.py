@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from plansmith.check.check_plan import check_plan
-from plansmith.formats.dialect import dialect
 from plansmith.plan import planning as p
 from plansmith.plan.briefs import total
 from plansmith.plan.problem import Problem, problem
@@ -16,6 +15,7 @@ from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.token_budget import clipped
+from plansmith_planner.dialect import dialect
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
 from plansmith_planner.language.characters import READ_BY_RULES

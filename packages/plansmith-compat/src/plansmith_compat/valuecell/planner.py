@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol, cast
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.errors import ModelFailed, PlansmithError, Refused
-from plansmith.formats.dialect import dialect
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
@@ -26,6 +25,7 @@ from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.dialect import write
 from plansmith_compat.valuecell.models import ExecutionPlan, Task, UserInput, UserInputRequest
 from plansmith_connect.a2a.cards import NAMESPACE
+from plansmith_planner.dialect import dialect
 from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
