@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.planning import Tell
     from plansmith.ports import Agent, Clock, ContextSource, Secrets, ToolMaker, ToolSource
-    from plansmith.tools import functions, toolset
+    from plansmith.tools import functions
     from plansmith_cli import tool_lists
     from plansmith_connect.a2a import registry
     from plansmith_connect.mcp import servers as mcp_servers
-    from plansmith_desk import folder_brief
+    from plansmith_desk import folder_brief, toolset
     from plansmith_planner import instant as instant_rules
     from plansmith_planner.context import documents as document_files
     from plansmith_planner.language import locales
@@ -52,7 +52,7 @@ else:
         registry="plansmith_connect.a2a.registry",
         rehearsal="plansmith.check.rehearsal",
         tool_lists="plansmith_cli.tool_lists",
-        toolset="plansmith.tools.toolset",
+        toolset="plansmith_desk.toolset",
     )
 
 

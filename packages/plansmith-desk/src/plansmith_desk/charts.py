@@ -18,7 +18,7 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
-from plansmith.tools import toolset as ts
+from plansmith_desk import toolset as ts
 from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import matching_names
 from plansmith_desk.tool_specs import YES, record, spec

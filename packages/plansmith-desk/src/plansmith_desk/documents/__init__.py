@@ -19,7 +19,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.text import clip
-from plansmith.tools import toolset as ts
+from plansmith_desk import toolset as ts
 from plansmith_desk.documents.text import is_paged, kind, readable_text
 from plansmith_desk.folder import Folder, fits, is_pattern, search_forms, stamp
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
