@@ -137,8 +137,7 @@ def _check_references(
         name = found.ref.step if found.ref else ""
         runs = name in steps and not steps[name].disabled and name not in refs.RESERVED
         if found.ref is None:
-            braces = found.flaw.startswith("{{")
-            code, hint = ("PS311", _TEXT_HINT) if braces else ("PS303", _JSON_HINT)
+            code, hint = ("PS311", _TEXT_HINT) if found.in_text else ("PS303", _JSON_HINT)
             yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
         elif not (runs or step.is_own(found) or name in earlier.values):
             if refs.is_earlier(name):
