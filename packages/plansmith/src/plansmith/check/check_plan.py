@@ -19,7 +19,7 @@ from plansmith.plan.earlier import NO_RESULTS, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.schedules import apart
+from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
 from plansmith.plan.timing import Timing, check_timing
@@ -121,7 +121,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
         message = Sentence("there is no step '{step}' that could have a schedule", step=name)
         hint = Sentence("name a step")
         yield problem("PS314", message, hint=hint, path=("schedules", name))
-    for step, other in apart(plan):
+    for step, other in conflicting_times(plan):
         message = Sentence(
             "'{step}' needs '{other}', but they run at different times", step=step, other=other
         )
