@@ -151,7 +151,7 @@ async def execute(watcher: Watcher) -> Executed:
     if stop is Stop.ITSELF:
         return Executed(await running, stop)
     # A read that was cut off must not go on in this process, which may live on.
-    executing = session.smith.runs.execution.of(run_id)
+    executing = session.smith.runs.execution.future_of(run_id)
     for each in (executing, running):
         if each is not None and stop is Stop.DETACHED:
             await _cancelled(each)

@@ -119,22 +119,16 @@ def test_missing_arguments_become_questions_in_the_plans_language(locale: str, w
     steps = [{"id": "ask_a_city", "tool": "lock_door"}, {"id": "a", "tool": "ask_city"}]
     plan = Plan.model_validate({"locale": locale, "steps": steps})
     done = autofix(plan, TOOLS)
-    assert [step.id for step in done.plan.steps] == [
-        "ask_a_city",
-        "ask_a_city_2",
-        "ask_a_unit",
-        "a",
-    ]
+    ids = [step.id for step in done.plan.steps]
+    assert ids == ["ask_a_city", "ask_a_city_2", "ask_a_unit", "a"]
     city, unit = (step.to_json() for step in done.plan.steps[1:3])
     assert word in str(city["question"])
     assert "where" in str(city["question"])
     assert city["answer_schema"] == {"type": "string", "description": "where"}
     assert unit["answer_schema"] == {"enum": ["celsius", "degrees fahrenheit", 3]}
     assert inputs_of(done) == {"city": {"$from": "ask_a_city_2"}, "unit": {"$from": "ask_a_unit"}}
-    assert [(note.code, note.path) for note in done.problems] == [
-        ("PS207", ("inputs", "city")),
-        ("PS207", ("inputs", "unit")),
-    ]
+    assert {note.code for note in done.problems} == {"PS207"}
+    assert [note.path for note in done.problems] == [("inputs", "city"), ("inputs", "unit")]
     assert check_plan(done.plan, TOOLS) == []
 
 
