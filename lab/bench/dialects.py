@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.formats.dialect import by_place, dialect, dialect_names, in_order, plain_text
 from plansmith.plan.graph import upstream
 from plansmith.plan.steps import AnyStep
+from plansmith_planner.dialect import by_place, dialect, dialect_names, in_order, plain_text
 
 RESULT = Path(__file__).parent / "results" / "dialects.md"
 # Who does steps in words: whom a shape has a place for, where not everybody has one.

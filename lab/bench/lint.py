@@ -19,12 +19,12 @@ from typing import Any
 import jsonschema_rs
 
 from plansmith import Plan, Problem
-from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec, tool_spec
 from plansmith.plan.graph import upstream
 from plansmith.plan.problem import Severity
+from plansmith_planner.autofix import autofix
 
 RESULT = Path(__file__).parent / "results" / "lint.md"
 SETS = (

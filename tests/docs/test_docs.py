@@ -19,12 +19,12 @@ from tests import forked
 from tests.servers.model_server import ModelServer, Reply
 
 from plansmith import Plan, Problem, check_plan, try_read_plan
-from plansmith.check.autofix import autofix
 from plansmith.check.constraints import Constraint
 from plansmith.check.lint import lint_plan
 from plansmith.plan.problem import CODES
 from plansmith_cli.config import Settings
 from plansmith_cli.main import main
+from plansmith_planner.autofix import autofix
 from plansmith_planner.language.made_up import MADE_UP, made_up_values
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from tests.docs.test_docs import BLOCK
 from tests.servers.cast import research
 from tests.servers.model_server import ModelServer, Reply, Request
 
-from plansmith.formats.dialect import dialect
+from plansmith_planner.dialect import dialect
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("from-java.md", "from-go.md")

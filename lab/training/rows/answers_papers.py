@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from lab.training.rows.answers_statements import person, span
 from lab.training.rows.answers_words import CITIES, COMPANIES, STREETS, Language, Pair, pairs
-from plansmith.text import HAN
+from plansmith_planner.language.characters import HAN
 
 _SLOT: Final = re.compile(r"\{([a-z]+)(\d*)(?::([^{}]*))?\}")
 _GLUED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?=\d)")

@@ -15,8 +15,9 @@ from lab.training.rows.row import call
 from lab.training.rows.texts import texts
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World
-from plansmith.text import HAN, clip
+from plansmith.text import clip
 from plansmith_desk.folder_brief import Entry
+from plansmith_planner.language.characters import HAN
 
 BOOK: Final = "paper_phrases"
 _LONGEST_TITLE: Final = 60

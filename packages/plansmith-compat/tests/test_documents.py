@@ -13,7 +13,6 @@ import pytest
 from tests.members import Member
 
 from plansmith import Effect, Plansmith, RunStatus
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.limits import Limits
 from plansmith.testing import Answer, ScriptedModel
@@ -21,6 +20,7 @@ from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
 from plansmith_compat.sage import LLMPlanner
 from plansmith_compat.spring import HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
+from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]

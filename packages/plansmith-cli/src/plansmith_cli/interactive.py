@@ -23,13 +23,13 @@ from plansmith.plan.steps import StepFields, ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
-from plansmith.tools.toolset import DescribedTools
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
 from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, read_choice
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
 from plansmith_cli.ui.output import load_plan, own_text, read_file, refused, wrong
+from plansmith_desk.toolset import DescribedTools
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
@@ -151,7 +151,7 @@ async def execute(watcher: Watcher) -> Executed:
     if stop is Stop.ITSELF:
         return Executed(await running, stop)
     # A read that was cut off must not go on in this process, which may live on.
-    executing = session.smith.runs.execution.of(run_id)
+    executing = session.smith.runs.execution.future_of(run_id)
     for each in (executing, running):
         if each is not None and stop is Stop.DETACHED:
             await _cancelled(each)

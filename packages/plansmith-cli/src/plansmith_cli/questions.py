@@ -14,6 +14,7 @@ from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
+from plansmith.file_ports import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
@@ -21,7 +22,6 @@ from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.runs.decisions import changed_values, consent_values
-from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import clip, safe
 from plansmith_cli.keyboard import ask_line, read_choice
 from plansmith_cli.session import Session, has_no_plan, is_unusable

@@ -29,14 +29,14 @@ from plansmith_planner.make import make_model
 
 if TYPE_CHECKING:
     from plansmith.check import rehearsal
-    from plansmith.formats import tools as tool_lists
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.planning import Tell
     from plansmith.ports import Agent, Clock, ContextSource, Secrets, ToolMaker, ToolSource
-    from plansmith.tools import functions, toolset
+    from plansmith.tools import functions
+    from plansmith_cli import tool_lists
     from plansmith_connect.a2a import registry
     from plansmith_connect.mcp import servers as mcp_servers
-    from plansmith_desk import folder_brief
+    from plansmith_desk import folder_brief, toolset
     from plansmith_planner import instant as instant_rules
     from plansmith_planner.context import documents as document_files
     from plansmith_planner.language import locales
@@ -51,8 +51,8 @@ else:
         mcp_servers="plansmith_connect.mcp.servers",
         registry="plansmith_connect.a2a.registry",
         rehearsal="plansmith.check.rehearsal",
-        tool_lists="plansmith.formats.tools",
-        toolset="plansmith.tools.toolset",
+        tool_lists="plansmith_cli.tool_lists",
+        toolset="plansmith_desk.toolset",
     )
 
 

@@ -12,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plansmith import AgentSpec, Effect
-from plansmith.formats.dialect import dialect_names
 from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
@@ -25,6 +24,7 @@ from plansmith_compat.sage.planner import coerce_json_array
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.deepresearch import InformationNode
 from plansmith_compat.spring.jmanus import JManus
+from plansmith_planner.dialect import dialect_names
 from plansmith_planner.parse.reply import parse
 
 WORDS = (

@@ -17,7 +17,6 @@ from tests.servers.model_server import ModelServer, Reply, Request
 
 from plansmith import RunStatus
 from plansmith.errors import ModelRefused, ToolFailed
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
@@ -28,6 +27,7 @@ from plansmith_compat.deerflow import DeerFlow, Feedback, Goto, Plan, Step, Step
 from plansmith_desk.agents.local import LocalAgent
 from plansmith_planner import model
 from plansmith_planner.context.background import HEADING
+from plansmith_planner.dialect import dialect, recognise
 
 Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.formats.dialect import dialect
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
 from plansmith_compat.openmanus.dialect import DIALECT
 from plansmith_compat.openmanus.tool import PlanningResult
+from plansmith_planner.dialect import dialect
 
 Script = Callable[..., ScriptedModel]
 

@@ -13,7 +13,6 @@ from tests.members import Member
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
-from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
@@ -26,6 +25,7 @@ from plansmith_compat.spring import (
     PublishedTemplates,
     plan_from,
 )
+from plansmith_planner.dialect import dialect
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]

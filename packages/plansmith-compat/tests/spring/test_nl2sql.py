@@ -15,7 +15,6 @@ from tests.servers.model_server import ModelServer, Reply
 import plansmith_planner
 from plansmith import Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
-from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.testing import Answer, ScriptedModel
@@ -24,6 +23,7 @@ from plansmith_cli.teams import data
 from plansmith_compat import spring
 from plansmith_compat.spring import DataAgent, PlanExecutorDispatcher, PlannerNode, keys
 from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
+from plansmith_planner.dialect import dialect
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]

@@ -16,7 +16,6 @@ from tests.spring.test_nl2sql import GOOD, drafted, step
 
 from plansmith import Plansmith, RunStatus
 from plansmith.errors import ToolFailed
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
@@ -27,6 +26,7 @@ from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.teams import CALLS_AT_ONCE
 from plansmith_compat.spring import HumanFeedbackNode, deepresearch, keys
 from plansmith_compat.spring.dialects import shape_for, shape_of
+from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]

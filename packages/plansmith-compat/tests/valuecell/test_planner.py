@@ -14,7 +14,6 @@ from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
@@ -28,6 +27,7 @@ from plansmith_compat.valuecell import (
 )
 from plansmith_compat.valuecell.conversations import is_confirmed
 from plansmith_connect.a2a.agent import connect
+from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]

@@ -25,13 +25,13 @@ from tests.valuecell.test_planner import (
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
-from plansmith.formats.dialect import dialect
 from plansmith.plan.events import Actor
 from plansmith.plan.schedules import Schedule
 from plansmith.ports import Record
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import PlanService, RemoteConnections, TaskPattern
+from plansmith_planner.dialect import dialect
 from plansmith_planner.settings import PlannerSettings
 
 HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}

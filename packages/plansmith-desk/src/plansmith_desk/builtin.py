@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from plansmith.plan.data import Json
 from plansmith.ports import Clock, ToolSource
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, string
 from plansmith_desk.calculator import CalculatorTools
 from plansmith_desk.calendar import CalendarTools
 from plansmith_desk.charts import ChartTools
@@ -19,6 +18,7 @@ from plansmith_desk.files.moving import MovingTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
 from plansmith_desk.tool_specs import record, spec
+from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, string
 
 SPEC: Final = spec(
     "note.tell",

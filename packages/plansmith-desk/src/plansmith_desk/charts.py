@@ -17,11 +17,12 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.text import HAN, clip
-from plansmith.tools import toolset as ts
+from plansmith.text import clip
+from plansmith_desk import toolset as ts
 from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import matching_names
 from plansmith_desk.tool_specs import YES, record, spec
+from plansmith_planner.language.characters import HAN
 
 # Told apart also by people who do not see all colours, in this order.
 COLOURS: Final = (

@@ -17,14 +17,15 @@ from typing import Any, Final, NamedTuple
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call, ContextBlock
 from plansmith.protected_files import is_held
-from plansmith.text import HAN, clip, visible
-from plansmith.tools.toolset import Job
+from plansmith.text import clip, visible
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.folder import Folder
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.read import ENDINGS as DATABASES
 from plansmith_desk.tables.read import Data, DatabaseCopy, TableLimits, read_table
+from plansmith_desk.toolset import Job
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
+from plansmith_planner.language.characters import HAN
 
 _MOST_FILES: Final = 2_000
 _MOST_SEEN: Final = 20_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.tools.toolset import fields
+from plansmith_desk.toolset import fields
 
 COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
 YES: Final[dict[str, Any]] = {"type": "boolean"}

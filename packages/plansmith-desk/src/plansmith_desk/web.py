@@ -18,9 +18,9 @@ from urllib.parse import quote, urljoin, urlsplit
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
-from plansmith.retry_after import retry_after
 from plansmith.text import clip
-from plansmith.tools import toolset as ts
+from plansmith_connect.retry_after import retry_after
+from plansmith_desk import toolset as ts
 from plansmith_desk.tool_specs import YES, record, spec
 from plansmith_desk.web_page import Page, page_of, text_of, unpacked
 

@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair, to_show
 from plansmith.errors import ModelBusy, ModelFailed
-from plansmith.formats.dialect import Reading, dialect
 from plansmith.formats.native import schema
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -31,9 +29,11 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import MapStep, ReplyStep
 from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
+from plansmith_planner.autofix import autofix
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.context.history import RunOutcome
+from plansmith_planner.dialect import Reading, dialect
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words

@@ -10,7 +10,8 @@ from plansmith.check.rehearsal import Rehearse
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.text import HAN, visible
+from plansmith.text import visible
+from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.questions import STEP, read_question, small_talk, without_courtesies
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand

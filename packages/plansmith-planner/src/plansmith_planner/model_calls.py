@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plansmith.errors import Misconfigured, ModelFailed
-from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.dialect import dialect, dialect_names
 from plansmith_planner.models.wrappers import Wrapper, closing
 
 _PLACE = re.compile(r"<<([a-z_]+)>>")

@@ -6,19 +6,19 @@ from dataclasses import replace
 from functools import partial
 
 from plansmith.check.check_plan import check_plan
-from plansmith.formats.dialect import dialect
 from plansmith.plan import planning as p
 from plansmith.plan.briefs import total
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ContextBlock, Usage
-from plansmith.text import READ_BY_RULES
 from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.token_budget import clipped
+from plansmith_planner.dialect import dialect
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
+from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith_planner.stages import PlannerDeps, Watch

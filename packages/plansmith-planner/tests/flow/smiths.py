@@ -8,11 +8,11 @@ from typing import Any
 
 from plansmith import Plan, Run, RunStatus
 from plansmith.app import Plansmith
-from plansmith.formats.dialect import Reading
 from plansmith.plan.events import Who
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import Planned
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.dialect import Reading
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_planner.triage import Triage

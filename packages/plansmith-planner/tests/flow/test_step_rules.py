@@ -148,7 +148,7 @@ async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -
     assert run.status is RunStatus.RUNNING
     assert run.wakes_at is not None
     assert (run.wakes_at - clock.now()).total_seconds() == 3600
-    assert app.runs.execution.of(run.id) is None
+    assert app.runs.execution.future_of(run.id) is None
     assert clock.sleepers == 0
 
     await clock.advance(1800)

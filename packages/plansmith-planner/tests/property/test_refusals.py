@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.formats.dialect import Reading
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.steps import AskStep
+from plansmith_planner.dialect import Reading
 from plansmith_planner.parse.reply import parse
 
 Value = dict[str, Any]

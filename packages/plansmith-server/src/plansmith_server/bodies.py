@@ -15,12 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.formats.dialect import dialect_names
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
+from plansmith_planner.dialect import dialect_names
 from plansmith_planner.threads.thread import LONGEST
 
 

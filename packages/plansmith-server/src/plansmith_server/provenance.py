@@ -120,7 +120,7 @@ def _origin(
 
 def _leaves(step: AnyStep) -> Iterator[tuple[str, Json]]:
     """Yields every single value of a step with its place: texts, numbers, references."""
-    for path, template in step.templates():
+    for path, template in step.values_with_refs():
         if RULES.isdisjoint(path[:2]):
             yield from _walk(".".join(map(str, path)), template)
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import SHARE
+from plansmith.ports import SHARE
 from plansmith_server.app import Application
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log

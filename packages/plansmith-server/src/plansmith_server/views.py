@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field
 from plansmith.app import Plansmith
 from plansmith.engine.journal import load_results
 from plansmith.errors import PlanInvalid, PlansmithError
-from plansmith.formats.dialect import dialect
 from plansmith.formats.native import read_plan
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -36,6 +35,7 @@ from plansmith.plan.summary import RunSummary, times_of
 from plansmith.review.policy import Environment, active_steps
 from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
+from plansmith_planner.dialect import dialect
 from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.threads.entries import Judge, MessageKind
 from plansmith_planner.threads.store import thread_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -58,6 +59,8 @@ __all__ = [
     "TriageBrief",
     "Usage",
 ]
+# Whose work it is: the key of a tenant, since heavy work is shared out among tenants.
+SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
 
 
 @dataclass(frozen=True, slots=True)

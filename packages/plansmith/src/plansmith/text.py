@@ -1,4 +1,4 @@
-"""Makes text safe to show: escapes hidden characters, shortens; patterns for Chinese characters."""
+"""Makes text safe to show: escapes hidden characters, and shortens."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import Final
 
 from plansmith.lazy import lazy_pattern
 
-# Ranges for the inside of `[…]` in a pattern: Chinese characters, and all scripts without spaces.
-HAN_RANGE: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-CJK_RANGE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-HAN: Final = re.compile(f"[{HAN_RANGE}]")
 WIDTH: Final = 160
 _FORMULA: Final = frozenset("=+-@")
 _CONTROL: Final = frozenset("\t\r\n")
-# Letters of a request that rules look at; what comes after them is pasted data.
-READ_BY_RULES: Final = 4_000
 _LINE_ENDS: Final = re.compile(r"\r\n?")
 SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Characters that a reader does not see: control and format characters, line separators, fillers

@@ -20,7 +20,7 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Call, Usage
 from plansmith.replay.player import replay
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
-from plansmith.tools.toolset import BuiltIn, ToolSet
+from plansmith_desk.toolset import BuiltIn, ToolSet
 
 Deed = Callable[[Call], Any]
 HALF = "\ud800"  # half of a character, as undecodable file names bring it

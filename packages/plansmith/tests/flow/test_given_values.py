@@ -258,7 +258,7 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
         # Killed between an answer and the next, and between the last one and the calls.
         for name in [*run.questions]:
             of = run.question_hash(name)
-            assert not enter().runs.execution.of(run.id)
+            assert not enter().runs.execution.future_of(run.id)
             await enter().answer(run.id, name, "allow", by="bob", of=of)
         run = await enter().run(run.id)
     assert (run.status, run.result("all")) == (RunStatus.DONE, [each["to"] for each in bills])

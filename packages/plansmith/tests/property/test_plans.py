@@ -10,13 +10,13 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans, steps
 
 from plansmith import Plan, Problem, apply_diff, diff_plans, try_read_plan
 from plansmith.check.arguments import Placeholders, certain_errors
-from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.schemas import compiled
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.diff import undone_edits
+from plansmith_planner.autofix import autofix
 
 KEYS = st.sampled_from(["ref", "text", "a", "b", "alpha"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.sentence import did_you_mean
-from plansmith.text import CJK_RANGE, HAN, clip, safe
+from plansmith.text import clip, safe
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -43,12 +43,6 @@ def test_no_hidden_character_is_left_and_visible_ones_stay(text: str) -> None:
 )
 def test_a_long_text_is_cut_to_the_width_with_a_mark(text: str, width: int, escaped: str) -> None:
     assert clip(text, width) == escaped
-
-
-def test_chinese_is_found_in_every_block_and_nothing_else_is() -> None:
-    assert all(HAN.search(each) for each in "中㐀豈𠀀")
-    assert not any(HAN.search(each) for each in "aéかハ한，。")
-    assert "\u3040-\u30ff" in CJK_RANGE
 
 
 def test_a_wrong_name_gets_the_known_one_most_like_it_or_the_other_hint() -> None:

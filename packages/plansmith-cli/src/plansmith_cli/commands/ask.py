@@ -9,7 +9,6 @@ from pkgutil import resolve_name
 from typing import Any, Final, get_args
 
 from plansmith.errors import RunBusy
-from plansmith.formats.dialect import dialect_names
 from plansmith.formats.native import to_yaml
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
@@ -53,6 +52,7 @@ from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import use_language
 from plansmith_cli.ui.tree import tree
 from plansmith_cli.wiring import rules_plan
+from plansmith_planner.dialect import dialect_names
 
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 

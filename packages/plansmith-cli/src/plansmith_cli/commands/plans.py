@@ -19,7 +19,6 @@ from plansmith import (
 )
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Misconfigured, UnreadableText
-from plansmith.formats.dialect import Reading, dialect, dialect_names
 from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
@@ -36,6 +35,7 @@ from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_cli.ui.tree import tree
+from plansmith_planner.dialect import Reading, dialect, dialect_names
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import parse_value, plan_fit
 from plansmith_planner.threads.store import thread_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from plansmith.file_ports import pictures
 from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.runs.files import pictures
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.options import JSON, RUN, RUN_OVER, TOOLS

@@ -11,7 +11,8 @@ from pkgutil import resolve_name
 from typing import Final, TextIO
 
 from plansmith.lazy import lazy_pattern
-from plansmith.text import CJK_RANGE, text_width, visible
+from plansmith.text import text_width, visible
+from plansmith_planner.language.characters import CJK_RANGE
 
 # What `--lang` names, else the language of the request or of the run that is shown.
 LANGUAGE: Final = ContextVar("LANGUAGE", default="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plansmith.plan.conditions import rule_sentences
-from plansmith.plan.graph import levels
+from plansmith.plan.graph import Needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language, joined
 from plansmith.plan.steps import StepFields
@@ -47,7 +47,7 @@ def branches(plan: Plan) -> list[Branch]:
     """Returns the lines of the tree."""
     graph = plan.needs
     place = {step_id: number for number, step_id in enumerate(graph)}
-    level = {step_id: depth for depth, row in enumerate(levels(graph)) for step_id in row}
+    level = {step_id: depth for depth, row in enumerate(_levels(graph)) for step_id in row}
     parent = {
         step_id: max(before, key=lambda need: (level[need], -place[need]))
         for step_id, before in graph.items()
@@ -71,3 +71,13 @@ def branches(plan: Plan) -> list[Branch]:
             last = follower == followers[-1]
             stack.append((follower, lead + below, "╰─" if last else "├─", "  " if last else "│ "))
     return lines
+
+
+def _levels(graph: Needs) -> list[list[str]]:
+    """Groups nodes by the length of the longest path that leads to them."""
+    depth, result = dict[str, int](), list[list[str]]()
+    for node in order(graph):
+        depth[node] = max((depth[need] + 1 for need in graph[node]), default=0)
+        result += [[]] if depth[node] == len(result) else []
+        result[depth[node]].append(node)
+    return result

@@ -15,10 +15,10 @@ from tests.commands import Cli
 from plansmith import plugins, read_plan
 from plansmith.errors import PlanInvalid
 from plansmith.plan.problem import CODES
-from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE
 from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
+from plansmith_planner.language.characters import HAN
 
 PLAN: dict[str, Any] = {
     "goal": "Compare",

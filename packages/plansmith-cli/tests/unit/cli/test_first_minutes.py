@@ -12,8 +12,8 @@ from tests import forked
 from tests.commands import Cli
 from tests.unit.adapters.models.little_servers import OLLAMA, serving
 
-from plansmith.text import HAN
 from plansmith_desk.model.files import DEFAULT
+from plansmith_planner.language.characters import HAN
 
 ASKED = ("ask", "Which files here mention invoices?")
 READ_ONLY = ("--yes-read-only", "--no-input")

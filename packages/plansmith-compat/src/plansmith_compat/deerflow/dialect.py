@@ -8,8 +8,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats import dialect, native
-from plansmith.formats.dialect import Dialect, Reading
+from plansmith.formats import native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
@@ -17,6 +16,8 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.reading import FLAG, TEXT, choice, drop_entry, listed, names_of
+from plansmith_planner import dialect
+from plansmith_planner.dialect import Dialect, Reading
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 

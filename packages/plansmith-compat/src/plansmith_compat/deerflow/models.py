@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pydantic import BaseModel, ValidationError, model_validator
 
 from plansmith.errors import PlanInvalid
-from plansmith.formats.dialect import place_id
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
 from plansmith_compat.deerflow.dialect import REPORT, read, write
 from plansmith_compat.reading import json_in
+from plansmith_planner.dialect import place_id
 from plansmith_planner.language.locales import locale_of
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")

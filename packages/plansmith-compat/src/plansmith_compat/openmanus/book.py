@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.engine.journal import Journal, whole_run
-from plansmith.formats.dialect import data_of, in_order, place_id
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -21,6 +20,7 @@ from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
 from plansmith_compat.openmanus import dialect
 from plansmith_compat.openmanus.dialect import NAME, write
+from plansmith_planner.dialect import data_of, in_order, place_id
 
 _DELETED: Final = Sentence("the plan was deleted")
 AGENT_KEEPS: Final = Sentence("an agent keeps this plan and marks its steps by itself")

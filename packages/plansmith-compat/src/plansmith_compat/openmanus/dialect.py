@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats import dialect, native
-from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, in_order
+from plansmith.formats import native
 from plansmith.plan import steps as s
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
@@ -20,6 +19,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
 from plansmith_compat.reading import TEXT, choice, drop_entry, listed, loads, unwrap_literal
+from plansmith_planner import dialect
+from plansmith_planner.dialect import PRIMARY, Dialect, Reading, Writing, in_order
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"

@@ -15,7 +15,6 @@ from plansmith import errors
 from plansmith.app import Plansmith
 from plansmith.engine.outcome import named
 from plansmith.errors import ToolBusy, ToolFailed
-from plansmith.formats.dialect import in_order
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
@@ -43,6 +42,7 @@ from plansmith_compat.openmanus.dialect import NAME, split_tag
 from plansmith_compat.openmanus.schema import AgentState, Message, ToolError
 from plansmith_compat.openmanus.tool import PlanningTool
 from plansmith_planner.context.fence import fence
+from plansmith_planner.dialect import in_order
 from plansmith_planner.model_planner import RULES
 from plansmith_planner.settings import Fallback, PlannerSettings
 

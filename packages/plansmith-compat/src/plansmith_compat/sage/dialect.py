@@ -8,8 +8,7 @@ from importlib.resources import files
 from typing import Final
 
 from plansmith.errors import ReferenceFailed
-from plansmith.formats import dialect, native
-from plansmith.formats.dialect import Dialect, Reading, Writing, in_order
+from plansmith.formats import native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -26,6 +25,8 @@ from plansmith_compat.reading import (
     unwrap_literal,
     without_run,
 )
+from plansmith_planner import dialect
+from plansmith_planner.dialect import Dialect, Reading, Writing, in_order
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"

@@ -14,7 +14,6 @@ from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.clock import SystemClock
 from plansmith.errors import ModelFailed, PlansmithError
-from plansmith.formats.dialect import left_behind
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
@@ -28,6 +27,7 @@ from plansmith_compat.reading import json_in, loads
 from plansmith_compat.sage.dialect import is_step, write
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, with_settings
 from plansmith_planner.context.fence import fence
+from plansmith_planner.dialect import left_behind
 from plansmith_planner.draft import Offer, draft_messages, rules_of, salvage
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of

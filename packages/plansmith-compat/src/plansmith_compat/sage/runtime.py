@@ -8,10 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
-from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Refused, StaleDecision
-from plansmith.formats.dialect import in_order, place_id
 from plansmith.plan import events as e
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
@@ -41,6 +39,8 @@ from plansmith_compat.sage.planner import (
     generator_of,
     wording_model,
 )
+from plansmith_planner.autofix import autofix
+from plansmith_planner.dialect import in_order, place_id
 from plansmith_planner.draft import salvage
 from plansmith_planner.language.locales import locale_of
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from plansmith.formats.dialect import Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
@@ -20,6 +19,7 @@ from plansmith_compat.spring.dialects.research import MANNER, read
 from plansmith_compat.spring.keys import State, Updates
 from plansmith_compat.spring.nodes import HumanFeedbackDispatcher, OnText, PlanningNode
 from plansmith_planner.agent_cards import CODER, RESEARCHER
+from plansmith_planner.dialect import Reading
 
 __all__ = [
     "HumanFeedbackDispatcher",

@@ -13,7 +13,6 @@ from plansmith.app import Plansmith
 from plansmith.check.check_plan import check_plan
 from plansmith.clock import SystemClock
 from plansmith.errors import Refused, UnreadableText
-from plansmith.formats.dialect import Reading
 from plansmith.plan import next_move as moves
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -35,6 +34,7 @@ from plansmith_compat.spring.dialects import nl2sql, write_as
 from plansmith_compat.spring.dialects.nl2sql import node_of, read
 from plansmith_compat.spring.keys import State, Updates
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
+from plansmith_planner.dialect import Reading
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import snake
 from plansmith_planner.parse.reply import read_plan_value

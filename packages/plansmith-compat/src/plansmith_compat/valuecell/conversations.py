@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from plansmith.app import Plansmith
-from plansmith.formats.dialect import plain_text
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.plan import Plan
@@ -19,6 +18,7 @@ from plansmith.runs.intake import NewRun
 from plansmith_compat import turns
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
+from plansmith_planner.dialect import plain_text
 from plansmith_planner.language.recurrence import recurrence
 from plansmith_planner.threads.entries import MessageRead
 

@@ -7,8 +7,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats import dialect, native
-from plansmith.formats.dialect import Dialect, Reading, Writing
+from plansmith.formats import native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
@@ -17,6 +16,8 @@ from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
 from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of, without_run
+from plansmith_planner import dialect
+from plansmith_planner.dialect import Dialect, Reading, Writing
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, snake
 

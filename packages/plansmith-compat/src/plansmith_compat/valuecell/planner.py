@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol, cast
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.errors import ModelFailed, PlansmithError, Refused
-from plansmith.formats.dialect import dialect
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
@@ -18,7 +17,6 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.ports import Agent, ChatModel
-from plansmith.text import HAN
 from plansmith_compat import turns
 from plansmith_compat.calling import await_value
 from plansmith_compat.reading import json_in
@@ -27,6 +25,8 @@ from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.dialect import write
 from plansmith_compat.valuecell.models import ExecutionPlan, Task, UserInput, UserInputRequest
 from plansmith_connect.a2a.cards import NAMESPACE
+from plansmith_planner.dialect import dialect
+from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import decides, text_of

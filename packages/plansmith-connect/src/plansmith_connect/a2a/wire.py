@@ -13,9 +13,9 @@ import httpx
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
-from plansmith.retry_after import retry_after
 from plansmith_connect.a2a.cards import Card, card_url, plain_refusal, read_card
 from plansmith_connect.a2a.settings import AgentSettings
+from plansmith_connect.retry_after import retry_after
 
 _PASSING: Final = (408, 425, 429)
 # Only without a connection was a request certainly not sent.

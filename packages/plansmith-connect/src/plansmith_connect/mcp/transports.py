@@ -21,10 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from plansmith.retry_after import retry_after
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
 from plansmith_connect.mcp.trusted_copy import trusted_copy
+from plansmith_connect.retry_after import retry_after
 
 _POLL_S: Final = 0.005
 _CHUNK: Final = 64 * 1024

@@ -17,12 +17,12 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, ChatModel
-from plansmith.tools.toolset import string
 from plansmith_desk.agents.local import LocalAgent, LocalLimits
 from plansmith_desk.agents.toolbox import Stop
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.sandbox import BoxFile, Outcome, Sandbox
 from plansmith_desk.tool_specs import record
+from plansmith_desk.toolset import string
 from plansmith_planner.agent_cards import CODER
 
 _INPUTS: Final = "inputs.json"

@@ -21,9 +21,9 @@ from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, items
 from plansmith_desk.agents.toolbox import ALL, Choice, Toolbox, Unsure, cut_with_note
 from plansmith_desk.tool_specs import record
+from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, items
 from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import places
 

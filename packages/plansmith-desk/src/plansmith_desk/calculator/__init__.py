@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, items, string, whole
 from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, bounded, decimal_text, too_large
 from plansmith_desk.calculator.syntax import Value, amount, compute
 from plansmith_desk.calculator.units import unit
 from plansmith_desk.tool_specs import record, spec
+from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, items, string, whole
 
 _DIGITS: Final = 15
 _AMOUNT: Final[dict[str, Any]] = {

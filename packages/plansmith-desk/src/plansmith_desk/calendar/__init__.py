@@ -13,7 +13,7 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
-from plansmith.tools import toolset as ts
+from plansmith_desk import toolset as ts
 from plansmith_desk.calendar import moments
 from plansmith_desk.calendar.phrases import read_phrase
 from plansmith_desk.tool_specs import YES, record, spec

@@ -18,12 +18,13 @@ from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.text import CJK_RANGE, clip
-from plansmith.tools import toolset as ts
+from plansmith.text import clip
+from plansmith_desk import toolset as ts
 from plansmith_desk.documents.text import is_paged, kind, readable_text
 from plansmith_desk.folder import Folder, fits, is_pattern, search_forms, stamp
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 from plansmith_planner.context.files import NEVER_READ, is_text_name
+from plansmith_planner.language.characters import CJK_RANGE
 
 if TYPE_CHECKING:
     from plansmith_desk.documents import lookup

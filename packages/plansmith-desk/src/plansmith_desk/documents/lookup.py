@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from plansmith.text import CJK_RANGE
 from plansmith_planner.context.documents import chunks
 from plansmith_planner.language import word_list
+from plansmith_planner.language.characters import CJK_RANGE
 from plansmith_planner.language.words import FILLER, STOP, folded, is_cjk, stem
 
 _MOST_LETTERS: Final = 1_800

@@ -22,9 +22,9 @@ from xml.parsers import expat
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import Job
 from plansmith_desk.encodings import decoded, marked
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith_desk.toolset import Job
 from plansmith_planner.context.files import page_text
 
 PAGED: Final = frozenset({".pdf", ".docx"})

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Final, cast
 
 from plansmith.errors import ToolFailed
+from plansmith.file_ports import UNSEEN, Content, FileChange, Preview
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.refs import fill, find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
-from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
-from plansmith.tools.toolset import ToolSet
 from plansmith_desk import charts, tables
 from plansmith_desk.files import moving, tools
 from plansmith_desk.files.moving import new_path
 from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
+from plansmith_desk.toolset import ToolSet
 
 _MOST_BYTES: Final = 10_000_000
 

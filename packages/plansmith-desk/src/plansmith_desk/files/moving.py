@@ -16,9 +16,9 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_protected_below
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, flag, string
 from plansmith_desk import folder as folders
 from plansmith_desk.tool_specs import YES, record, spec
+from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, flag, string
 
 _PIECE: Final = 1 << 20
 _MOST_BYTES: Final = 2_000_000_000

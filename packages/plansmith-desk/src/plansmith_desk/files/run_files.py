@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
+from plansmith.file_ports import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -19,7 +20,6 @@ from plansmith.plan.steps import ToolStep
 from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
 from plansmith.runs.decisions import consent_values
-from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
 from plansmith_desk.files import moving, tools
 from plansmith_desk.files.changes import preview, step_preview, writes_files
 from plansmith_desk.folder import Folder, regular

@@ -16,7 +16,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools import toolset as ts
+from plansmith_desk import toolset as ts
 from plansmith_desk.documents.text import file_text, is_paged
 from plansmith_desk.folder import Folder, fits, search_forms
 from plansmith_desk.tool_specs import COUNT, YES, record, spec

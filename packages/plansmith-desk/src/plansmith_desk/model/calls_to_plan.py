@@ -12,10 +12,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStyle
-from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
 from plansmith_desk.model.grounding import ASK, Drafted, grounded
 from plansmith_desk.model.prompt import WORDS, DraftTask, Offered, Schema
+from plansmith_planner.language.characters import HAN
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.

@@ -14,13 +14,13 @@ from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief, total
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.text import HAN
 from plansmith_desk.model import prompt as prompts
 from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import calls_grammar, plan_of_draft
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.wording import answer, answer_start
+from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.words import FILLER, is_cjk, terms
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens

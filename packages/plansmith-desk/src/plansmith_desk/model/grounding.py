@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.data import Json, leaves, map_leaves
-from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
 from plansmith_desk.model.prompt import Offered, Schema
+from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.numbers import CHINESE_UNITS, FIGURE, SCALES, SPELT, readings
 from plansmith_planner.language.words import folded, letters, spelling
 

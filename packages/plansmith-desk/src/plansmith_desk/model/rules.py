@@ -11,13 +11,13 @@ from plansmith import ports
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language, language_of
-from plansmith.text import READ_BY_RULES
 from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
 from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
+from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from plansmith.errors import ModelFailed
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.report.result_text import facts
-from plansmith.text import HAN, clip
+from plansmith.text import clip
 from plansmith_desk.model.answer_rules import Answer, Task, notes_of, rule_answer
 from plansmith_planner.context.documents import LexicalRanker, chunks
+from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.numbers import MONTHS, WEEKDAYS
 from plansmith_planner.language.words import folded, terms
 from plansmith_planner.models.fact_checked import unfounded

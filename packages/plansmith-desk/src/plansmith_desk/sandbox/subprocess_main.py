@@ -22,7 +22,7 @@ from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.data import stored_json
 from plansmith.plan.sentence import Sentence, stored_sentence
 from plansmith.ports import Call
-from plansmith.tools.toolset import Job
+from plansmith_desk.toolset import Job
 
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
 CANCEL: Final = b"cancel"

@@ -21,8 +21,9 @@ from plansmith import errors
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
-from plansmith.tools.toolset import SHARE, Job, watched
+from plansmith.ports import SHARE
 from plansmith_desk.sandbox.subprocess_main import CANCEL, LONGEST, NOBODY_ASKED
+from plansmith_desk.toolset import Job, watched
 
 Work = Callable[..., object]  # of a module, so that a child finds it by its name
 

@@ -12,7 +12,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.ports import ContextBlock
-from plansmith.tools import toolset as ts
+from plansmith_desk import toolset as ts
 from plansmith_desk.sql.engines import HINT, Database
 from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
 from plansmith_desk.sql.schema import schema_blocks

@@ -18,12 +18,12 @@ from pydantic import TypeAdapter
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.postgres import PostgresEngine
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits
 from plansmith_desk.sql.schema import Column, Table, read_schema
+from plansmith_desk.toolset import Job, watched
 
 HINT: Final = Sentence(
     "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
+from plansmith_desk.toolset import Job, watched
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.

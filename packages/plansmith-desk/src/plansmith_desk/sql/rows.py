@@ -20,8 +20,8 @@ from urllib.parse import quote
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import NOTES, TEXT, Job, items, noted
 from plansmith_desk.tool_specs import COUNT, YES, record
+from plansmith_desk.toolset import NOTES, TEXT, Job, items, noted
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 ONLY_READS: Final = Sentence("this tool only reads: give one SELECT over the tables")

@@ -21,8 +21,7 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
 from plansmith.text import clip, is_formula
-from plansmith.tools import toolset as ts
-from plansmith.tools.toolset import whole
+from plansmith_desk import toolset as ts
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql import rows as sql_rows
@@ -30,6 +29,7 @@ from plansmith_desk.tables import query as queries
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
 from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_number
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
+from plansmith_desk.toolset import whole
 
 _TOP: Final = 3
 _RETURN: Final = re.compile(r"\r\n?")

@@ -14,11 +14,11 @@ from typing import Final, Self
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
-from plansmith.tools.toolset import Arguments, Job
 from plansmith_desk.folder import Folder, NoSuchFile
 from plansmith_desk.sql.rows import Data, RowLimits
 from plansmith_desk.tables.read import ENDINGS as DATABASES
 from plansmith_desk.tables.read import DatabaseCopy, TableLimits, read_table
+from plansmith_desk.toolset import Arguments, Job
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have

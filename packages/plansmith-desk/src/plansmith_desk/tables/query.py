@@ -15,10 +15,10 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
-from plansmith.tools.toolset import Job
 from plansmith_desk.sql import rows
 from plansmith_desk.tables.catalogue import column_of, loose, matching_columns, no_column
 from plansmith_desk.tables.read import is_number, quoted
+from plansmith_desk.toolset import Job
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 

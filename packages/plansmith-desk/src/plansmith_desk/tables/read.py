@@ -20,7 +20,6 @@ from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
-from plansmith.tools.toolset import Job
 from plansmith_desk.encodings import decoded
 from plansmith_desk.folder import FileTooLarge, Folder, NoSuchFile
 from plansmith_desk.sql.rows import Data as Data  # noqa: PLC0414 - others import it here
@@ -32,6 +31,7 @@ from plansmith_desk.sql.rows import (
     opened,
     plain_value,
 )
+from plansmith_desk.toolset import Job
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME: Final = re.compile(

@@ -10,7 +10,7 @@ from typing import Final
 from plansmith.check.constraints import Constraint
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect
-from plansmith.text import READ_BY_RULES
+from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 
 _SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"

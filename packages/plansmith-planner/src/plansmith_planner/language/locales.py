@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plansmith.text import HAN, READ_BY_RULES
 from plansmith_planner.language import lines
+from plansmith_planner.language.characters import HAN, READ_BY_RULES
 from plansmith_planner.language.verbs import ORDERS
 
 DEFAULT: Final = "en"

@@ -14,7 +14,7 @@ from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
-from plansmith.text import READ_BY_RULES
+from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.clock import (
     CHINESE_CLOCK,
     CLOCK,

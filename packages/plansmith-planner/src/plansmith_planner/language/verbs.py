@@ -7,8 +7,8 @@ from typing import Final
 
 from plansmith.check.names import words
 from plansmith.lazy import lazy_pattern
-from plansmith.text import READ_BY_RULES
 from plansmith_planner.language import word_list
+from plansmith_planner.language.characters import READ_BY_RULES
 
 _READING: Final = word_list("reading")
 _ACTING: Final = word_list("acting")

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from plansmith.text import CJK_RANGE
 from plansmith_planner.language import lines, word_list
+from plansmith_planner.language.characters import CJK_RANGE
 
 _RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
 # The plural of an acronym, as in "PDFs", is one word.

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from plansmith.formats.dialect import Reading, Write, Writing, field_losses, left_behind, plain_text
 from plansmith.formats.native import read as read_native
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
@@ -16,6 +15,7 @@ from plansmith.plan.refs import FROM, Ref, pieces, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, StepFields
+from plansmith_planner.dialect import Reading, Write, Writing, field_losses, left_behind, plain_text
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, get_args
 
-from plansmith.formats.dialect import PRIMARY
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
@@ -28,6 +27,7 @@ from plansmith.plan.steps import (
     ReplyStyle,
     kind_of,
 )
+from plansmith_planner.dialect import PRIMARY
 from plansmith_planner.parse.habits import Ids, Notes, snake
 
 # Other names of the fields of a step.

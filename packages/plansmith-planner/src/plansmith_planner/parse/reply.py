@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from plansmith.errors import UnreadableText
-from plansmith.formats.dialect import Reading, dialect, recognise
 from plansmith.formats.native import read
 from plansmith.plan.data import MAX_DEPTH, Json, is_deep
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import KINDS
+from plansmith_planner.dialect import Reading, dialect, recognise
 from plansmith_planner.parse.habits import decides, snake
 from plansmith_planner.parse.normalize import Shape
 from plansmith_planner.parse.read import read_json

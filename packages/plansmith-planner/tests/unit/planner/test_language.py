@@ -18,6 +18,7 @@ from plansmith.plan.run_options import Profile
 from plansmith.testing import ScriptedModel
 from plansmith.testing.fakes import FakeClock
 from plansmith_planner.draft import salvage
+from plansmith_planner.language.characters import CJK_RANGE, HAN
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import Recurrence, recurrence, without_schedule_words
@@ -402,3 +403,9 @@ def test_a_made_up_value_is_found_inside_a_map() -> None:
     each = {"id": "e", "tool": "refund", "inputs": {"order_id": "A-77"}}
     plan = Plan.model_validate({"goal": "g", "steps": [{"id": "m", "over": [1], "each": each}]})
     assert [each.step for each in made_up_values(plan, [REFUND], "Refund all")] == ["m"]
+
+
+def test_chinese_is_found_in_every_block_and_nothing_else_is() -> None:
+    assert all(HAN.search(each) for each in "中㐀豈𠀀")
+    assert not any(HAN.search(each) for each in "aéかハ한，。")
+    assert "\u3040-\u30ff" in CJK_RANGE

@@ -13,11 +13,11 @@ from tests.flow.smiths import Script, plan_of
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused, PlansmithError
-from plansmith.formats.dialect import dialect_names
 from plansmith.plan.planning import Decision, PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.ports import Message
 from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith_planner.dialect import dialect_names
 from plansmith_planner.draft import Offer, draft_messages
 from plansmith_planner.model_calls import prompt_names, prompt_text, render
 from plansmith_planner.pipeline import make_plan

@@ -16,13 +16,13 @@ from urllib.parse import quote
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from plansmith import file_ports as fp
 from plansmith import plugins
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json, stored_json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runs import files as rf
 from plansmith.runs.decisions import changed_values
 from plansmith.runs.service import RunService
 from plansmith_server import bodies as b
@@ -39,11 +39,11 @@ class WorkFiles(Protocol):
 
     async def consent_preview(
         self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
-    ) -> rf.Preview | None:
+    ) -> fp.Preview | None:
         """Returns what a call that asks for consent would do to files; None if nobody knows."""
         ...
 
-    async def written(self, run_id: str, *, keep: str = "") -> Sequence[rf.RunFile]:
+    async def written(self, run_id: str, *, keep: str = "") -> Sequence[fp.RunFile]:
         """Returns the files that a run wrote, with the content of pictures and of `keep`."""
         ...
 
@@ -70,7 +70,7 @@ class _NoFiles:
     async def consent_preview(self, *_: object, **__: object) -> None:
         return None
 
-    async def written(self, *_: object, **__: object) -> Sequence[rf.RunFile]:
+    async def written(self, *_: object, **__: object) -> Sequence[fp.RunFile]:
         return ()
 
 
@@ -97,10 +97,10 @@ class FilePreview(BaseModel):
     """What a call would do to a file; the texts are null where it is none, or very large."""
 
     path: str
-    change: rf.ChangeKind
+    change: fp.ChangeKind
     size_before: int | None
     size_after: int | None
-    kind: rf.FileKind
+    kind: fp.FileKind
     before: str | None
     after: str | None
 
@@ -123,9 +123,9 @@ class RunFileView(BaseModel):
     path: str
     step: str
     at: datetime
-    state: rf.FileState
+    state: fp.FileState
     size: int
-    kind: rf.FileKind
+    kind: fp.FileKind
 
 
 class RunFiles(BaseModel):
@@ -195,8 +195,8 @@ async def open_question(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
 
 def _file_response(path: str, data: bytes, *, download: bool) -> Response:
     """Returns a file as what it is known to be; anything else is only saved, never shown."""
-    media = rf.file_kind(path, data).media
-    place = "attachment" if download or media == rf.UNKNOWN else "inline"
+    media = fp.file_kind(path, data).media
+    place = "attachment" if download or media == fp.UNKNOWN else "inline"
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
         "Content-Security-Policy": _SANDBOX,
@@ -229,7 +229,7 @@ async def need_as_seen(
     raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
 
 
-def preview_view(found: rf.Preview | None) -> JsonObject:
+def preview_view(found: fp.Preview | None) -> JsonObject:
     """Returns a preview, with texts to their last letter."""
     if found is None:
         return {"files": None, "seen": "", "would_fail": ""}
@@ -244,7 +244,7 @@ def preview_view(found: rf.Preview | None) -> JsonObject:
                 change=each.kind,
                 size_before=each.before and each.before.size,
                 size_after=each.after and each.after.size,
-                kind="other" if data is None else rf.file_kind(each.path, data).kind,
+                kind="other" if data is None else fp.file_kind(each.path, data).kind,
                 before=_text(each.before),
                 after=_text(each.after),
             )
@@ -252,7 +252,7 @@ def preview_view(found: rf.Preview | None) -> JsonObject:
     return {"files": files, "seen": found.seen, "would_fail": found.error}
 
 
-def _text(content: rf.Content | None) -> str | None:
+def _text(content: fp.Content | None) -> str | None:
     if content is None or content.data is None or content.size > 1_000_000:
         return None
-    return rf.as_text(content.data)
+    return fp.as_text(content.data)

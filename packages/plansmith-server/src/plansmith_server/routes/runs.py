@@ -11,6 +11,7 @@ from pydantic import AwareDatetime
 from starlette import responses as web
 
 from plansmith.errors import Refused, StoreAway
+from plansmith.file_ports import pictures
 from plansmith.formats.native import read_plan
 from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
@@ -24,7 +25,6 @@ from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
-from plansmith.runs.files import pictures
 from plansmith.runs.intake import NewRun
 from plansmith_server import bodies as b
 from plansmith_server import views as v

@@ -15,10 +15,9 @@ from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
-from plansmith.ports import News
+from plansmith.ports import SHARE, News
 from plansmith.testing import MemoryStore
 from plansmith.testing.contracts import journal
-from plansmith.tools.toolset import SHARE
 from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
 from plansmith_server import app as server_app
 from plansmith_server import news as server_news

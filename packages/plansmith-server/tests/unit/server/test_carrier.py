@@ -264,7 +264,7 @@ async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_sta
     await until(lambda: not server.background.busy)
     looks = asyncio.create_task(server.background.keep_looking(released=True))
     try:
-        await other.let_go(fence)
+        await other.release(fence)
         await until(lambda: clock.sleepers > 0)
         await clock.advance(60)
         await until(is_over)

@@ -247,7 +247,7 @@ class _ProblemWriter:
             inner = enumerate(value)
         if isinstance(value, dict):
             inner = value.items()
-            place = self.tool.takes.inside(path)
+            place = self.tool.input_shape.inside(path)
             says_all = place.known and not place.is_open and place.lost is None
             if says_all and (not path or all(form["properties"] for form in place.forms)):
                 for name in value:
@@ -258,7 +258,7 @@ class _ProblemWriter:
                 yield from self.undeclared(each, (*path, key))
 
     def _missing(self, path: Path) -> Problem:
-        forms = self.tool.takes.inside(path).forms
+        forms = self.tool.input_shape.inside(path).forms
         about: Schema = forms[0] if forms else {}
         note = str(about.get("description") or "").strip()
         message = Sentence("the argument '{name}' is missing", name=path[-1])
@@ -276,7 +276,9 @@ class _ProblemWriter:
     def _unknown(self, path: Path, severity: Severity = Severity.ERROR) -> Problem:
         present = at(self.arguments.value, path[:-1])
         taken = present if isinstance(present, dict) else dict[str, Json]()
-        known = [name for name in self.tool.takes.inside(path[:-1]).properties if name not in taken]
+        known = [
+            name for name in self.tool.input_shape.inside(path[:-1]).properties if name not in taken
+        ]
         name = str(path[-1])
         message = Sentence("the tool has no argument '{name}'", name=name)
         near = Names(known).hint(name) if known else Sentence("leave it out")

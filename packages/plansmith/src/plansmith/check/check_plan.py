@@ -19,7 +19,7 @@ from plansmith.plan.earlier import NO_RESULTS, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.schedules import apart
+from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
 from plansmith.plan.timing import Timing, check_timing
@@ -121,7 +121,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
         message = Sentence("there is no step '{step}' that could have a schedule", step=name)
         hint = Sentence("name a step")
         yield problem("PS314", message, hint=hint, path=("schedules", name))
-    for step, other in apart(plan):
+    for step, other in conflicting_times(plan):
         message = Sentence(
             "'{step}' needs '{other}', but they run at different times", step=step, other=other
         )
@@ -137,8 +137,7 @@ def _check_references(
         name = found.ref.step if found.ref else ""
         runs = name in steps and not steps[name].disabled and name not in refs.RESERVED
         if found.ref is None:
-            braces = found.flaw.startswith("{{")
-            code, hint = ("PS311", _TEXT_HINT) if braces else ("PS303", _JSON_HINT)
+            code, hint = ("PS311", _TEXT_HINT) if found.in_text else ("PS303", _JSON_HINT)
             yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
         elif not (runs or step.is_own(found) or name in earlier.values):
             if refs.is_earlier(name):

@@ -81,7 +81,7 @@ class Flow:
         match step:
             case st.ToolStep():
                 tool = self.tools.tool(step.tool)
-                return _ANY if tool is None else tool.gives
+                return _ANY if tool is None else tool.output_shape
             case st.AskStep(answer_schema=schema) if schema:
                 return Shape.of(schema)
             case st.ReplyStep():
@@ -136,7 +136,7 @@ class Flow:
     ) -> Iterator[Problem]:
         """Yields references to values of a type that the tool does not take there."""
         for path, ref in arguments.refs.items():
-            gives, wanted = self.output(ref, within), tool.takes.inside(path)
+            gives, wanted = self.output(ref, within), tool.input_shape.inside(path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
                 continue
             message = Sentence(

@@ -18,7 +18,7 @@ _COMPARED: Final = 1000
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
 
-def fold(name: str) -> str:
+def folded_name(name: str) -> str:
     """Returns the name without case and separators."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
@@ -41,7 +41,7 @@ class Names:
         """Returns the names that look like this one, else some that there are."""
         if not self.known:
             return Sentence("hint.none_known")
-        folded, known = fold(name), [*self._folded]
+        folded, known = folded_name(name), [*self._folded]
         if len(known) > _COMPARED:
             known = [each for each in known if each[:1] == folded[:1]][:_COMPARED]
         near = [self._folded[each][0] for each in difflib.get_close_matches(folded, known)]
@@ -55,7 +55,7 @@ class Names:
 
     def obvious(self, name: str) -> str | None:
         """Returns the one name that this is in other case or with other separators."""
-        folded = fold(name)
+        folded = folded_name(name)
         matches = self._folded.get(folded, [])
         return matches[0] if folded and len(matches) == 1 else None
 
@@ -63,7 +63,7 @@ class Names:
     def _folded(self) -> dict[str, list[str]]:
         table: dict[str, list[str]] = {}
         for name in self.known:
-            table.setdefault(fold(name), []).append(name)
+            table.setdefault(folded_name(name), []).append(name)
         return table
 
 
@@ -105,11 +105,11 @@ class KnownTool:
         return compiled(self.spec.output_schema or {})
 
     @cached_property
-    def takes(self) -> Shape:
+    def input_shape(self) -> Shape:
         return Shape.of(self.spec.input_schema)
 
     @cached_property
-    def gives(self) -> Shape:
+    def output_shape(self) -> Shape:
         """The shape of the output, as far as it is declared."""
         return Shape.of(self.spec.output_schema or {})
 

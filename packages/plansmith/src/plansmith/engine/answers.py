@@ -151,7 +151,7 @@ def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
     return read(value, question, options)
 
 
-def behind(run: Run, step: str) -> tuple[str, ...]:
+def waiting_behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
@@ -204,7 +204,7 @@ def after_answer(
     if refuses(run, asked, value, known):
         reason = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
-        skipped = [e.StepSkipped(step=name, reason=denied) for name in behind(run, step)]
+        skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
         return AfterAnswer([e.StepSkipped(step=step, reason=reason), *skipped])
     content = content_of(value)
     return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])

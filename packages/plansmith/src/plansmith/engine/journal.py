@@ -132,7 +132,7 @@ class Journal:
         if self.damage is not None:
             raise self.damage
 
-    def doubt(self, number: int, why: str) -> None:
+    def rewind(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, self.events[: number - 1]
         self._run, self._summaries = apply(Run(id=self.id), self.events), SummaryMaker()

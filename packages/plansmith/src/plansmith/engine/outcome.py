@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
-import msgspec
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
@@ -20,7 +19,8 @@ from plansmith.plan.steps import AnyStep, Instead, OnError
 LONGEST_ERROR: Final = 10_000
 
 
-class Done(msgspec.Struct, gc=False):
+@dataclass(slots=True)
+class Done:
     """The call gave a result."""
 
     value: Json

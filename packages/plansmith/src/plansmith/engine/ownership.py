@@ -77,7 +77,7 @@ class Owners:
             unfinished = isinstance(error, StoreAway)
             raise
         finally:
-            await self.let_go(fence, unfinished=unfinished)
+            await self.release(fence, unfinished=unfinished)
 
     async def claim(self, run: str, *, force: bool = False) -> Fence:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
@@ -103,7 +103,7 @@ class Owners:
         """Counts one more task for a run that this process owns already."""
         fence.uses += 1
 
-    async def let_go(self, fence: Fence, *, unfinished: bool = False) -> None:
+    async def release(self, fence: Fence, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
         term = self._end_use(fence)
         try:
@@ -327,7 +327,7 @@ class Owners:
             yield lost
         finally:
             del self._roles[role]
-            await self.let_go(fence)
+            await self.release(fence)
 
     async def serve(self, kind: str = "server") -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""

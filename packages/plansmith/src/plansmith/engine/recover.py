@@ -130,4 +130,4 @@ def _go_back(journal: Journal, lost: Sequence[int]) -> None:
     while isinstance(bodies[first - 2], e.QuestionAnswered):
         first -= 1  # the question is asked again
     steps = [Sentence("ps.quoted", text=name) for name in dict.fromkeys(names)]
-    journal.doubt(first, Sentence("the result of {steps} cannot be read", steps=steps))
+    journal.rewind(first, Sentence("the result of {steps} cannot be read", steps=steps))

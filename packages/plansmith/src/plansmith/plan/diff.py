@@ -20,7 +20,7 @@ from plansmith.plan.steps import RULES, AnyStep, Step
 _WHOLE: Final = frozenset(place for rule in RULES for place in ((rule,), ("each", rule)))
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """What happened to a field."""
 
     ADDED = "added"
@@ -32,7 +32,7 @@ class FieldChange(Record):
     """A field that differs; `before` is unused for an added field, `after` for a removed one."""
 
     path: Path
-    change: Change
+    change: ChangeKind
     before: Value = None
     after: Value = None
 
@@ -161,16 +161,16 @@ def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldCha
         for key in before | after:
             here = (*path, key)
             if key not in after:
-                yield FieldChange(path=here, change=Change.REMOVED, before=before[key])
+                yield FieldChange(path=here, change=ChangeKind.REMOVED, before=before[key])
             elif key not in before:
-                yield FieldChange(path=here, change=Change.ADDED, after=after[key])
+                yield FieldChange(path=here, change=ChangeKind.ADDED, after=after[key])
             else:
                 yield from diff_values(before[key], after[key], here)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (left, right) in enumerate(zip(before, after, strict=True)):
             yield from diff_values(left, right, (*path, index))
     elif not same(before, after):
-        yield FieldChange(path=path, change=Change.CHANGED, before=before, after=after)
+        yield FieldChange(path=path, change=ChangeKind.CHANGED, before=before, after=after)
 
 
 def is_rule(path: Path) -> bool:
@@ -185,7 +185,7 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
         last, parent = change.path[-1], None
         with suppress(ReferenceFailed):
             parent = lookup(Ref("plan", change.path[:-1]), {"plan": result})
-        if isinstance(parent, dict) and change.change is Change.REMOVED:
+        if isinstance(parent, dict) and change.change is ChangeKind.REMOVED:
             parent.pop(str(last), None)
         elif isinstance(parent, dict):
             parent[str(last)] = deepcopy(change.after)

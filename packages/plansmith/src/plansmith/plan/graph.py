@@ -101,16 +101,6 @@ def _reach(edges: Mapping[str, Collection[str]], starts: Iterable[str]) -> froze
     return frozenset(seen)
 
 
-def levels(graph: Needs) -> list[list[str]]:
-    """Groups nodes by the length of the longest path that leads to them."""
-    depth, result = dict[str, int](), list[list[str]]()
-    for node in order(graph):
-        depth[node] = max((depth[need] + 1 for need in graph[node]), default=0)
-        result += [[]] if depth[node] == len(result) else []
-        result[depth[node]].append(node)
-    return result
-
-
 def longest_paths(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
     """Returns for each node how long the longest path from its start to the end takes.
 

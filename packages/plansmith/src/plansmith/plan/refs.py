@@ -81,11 +81,12 @@ def earlier_parts(source: str) -> tuple[str, str]:
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """A reference, or a failed attempt at one, and its place."""
+    """A reference, or a failed attempt at one (braces in a text, or an object), and its place."""
 
     where: Path
     ref: Ref | None
     flaw: str = ""
+    in_text: bool = False
 
 
 def find(template: Json, where: Path = ()) -> list[Found]:
@@ -117,7 +118,8 @@ def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Fo
 
 def _no_ref(where: Path, text: str) -> Found:
     about = {"text": text, "example": "{{step.name}}"}
-    return Found(where, None, Sentence("{text} is not a reference such as {example}", **about))
+    flaw = Sentence("{text} is not a reference such as {example}", **about)
+    return Found(where, None, flaw, in_text=True)
 
 
 def _is_literal(template: dict[str, Json]) -> bool:

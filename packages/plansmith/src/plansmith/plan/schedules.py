@@ -34,7 +34,7 @@ def timing_of(plan: Plan, step: str) -> Timing | None:
     return plan.schedules.get(step, plan.schedule)
 
 
-def apart(plan: Plan) -> Iterator[tuple[str, str]]:
+def conflicting_times(plan: Plan) -> Iterator[tuple[str, str]]:
     """Returns the pairs of steps of which one needs the other and that run at different times.
 
     A question does not count: it is asked before anything is scheduled.

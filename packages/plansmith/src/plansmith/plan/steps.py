@@ -106,7 +106,7 @@ class StepFields(Record):
     # The fields that may hold references to values the step works with.
     ref_fields: ClassVar[tuple[str, ...]] = ()
 
-    def templates(self) -> Iterator[Place]:
+    def values_with_refs(self) -> Iterator[Place]:
         """Yields what may hold references, with its place: what the step works with, its rules."""
         yield from (((name,), getattr(self, name)) for name in self.ref_fields)
         if self.when is not None:
@@ -130,7 +130,9 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        return tuple(found for path, value in self.templates() for found in find(value, path))
+        return tuple(
+            found for path, value in self.values_with_refs() for found in find(value, path)
+        )
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -351,9 +353,9 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def templates(self) -> Iterator[Place]:
-        yield from super().templates()
-        yield from ((("each", *path), value) for path, value in self.each.templates())
+    def values_with_refs(self) -> Iterator[Place]:
+        yield from super().values_with_refs()
+        yield from ((("each", *path), value) for path, value in self.each.values_with_refs())
 
     @property
     def inner(self) -> AnyStep:

@@ -22,7 +22,7 @@ def words_for(locale: str) -> Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Line:
     """One line of a report: what happened, to which step, by whom and when."""
 
     text: str
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Passage:
     """A passage without its citations, and the finished steps that it cites."""
 
     text: str
@@ -44,7 +44,7 @@ class Answer:
     """The reply to the person, with its claims and the steps it was made from."""
 
     text: str = ""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Passage, ...] = ()
     sources: tuple[str, ...] = ()
 
 
@@ -117,10 +117,10 @@ class Report:
     answer: Answer
     notes: tuple[str, ...]
     evidence: tuple[Evidence, ...]
-    deviations: tuple[Entry, ...]
+    deviations: tuple[Line, ...]
     assumptions: tuple[str, ...]
     failures: tuple[Failure, ...]
-    decisions: tuple[Entry, ...]
+    decisions: tuple[Line, ...]
     took: Took
     dropped: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()

@@ -16,7 +16,7 @@ from plansmith.plan.question_options import ALLOW, CHANGE
 from plansmith.plan.refs import CITATION, is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import in_language
-from plansmith.report.data import Claim, Entry, Words
+from plansmith.report.data import Line, Passage, Words
 from plansmith.text import clip
 
 _MAX_NAMED: Final = 8
@@ -24,7 +24,7 @@ _CONSENT: Final = {ALLOW: "allowed", CHANGE: "allowed_changed"}
 _MAX_LENGTH: Final = 400
 
 
-def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Line]:
     """Yields everything that went differently from the first plan."""
     plan: Plan | None = None
     failed: dict[str, list[str]] = {}
@@ -40,16 +40,16 @@ def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
             yield entry
     for step, reasons in failed.items():
         reason = _short(in_language(reasons[-1], words["locale"]))
-        yield Entry(words["retried"].format(count=len(reasons) + 1, reason=reason), step)
+        yield Line(words["retried"].format(count=len(reasons) + 1, reason=reason), step)
     off = [step.id for step in plan.steps if step.disabled] if plan else []
-    yield from (Entry(words["switched_off"], step) for step in off)
+    yield from (Line(words["switched_off"], step) for step in off)
 
 
-def _deviation(event: e.Event, words: Words) -> Entry | None:
+def _deviation(event: e.Event, words: Words) -> Line | None:
     step, key = "", event.body.type
     match event.body:
         case e.StepReused(step=step, run=run, done_at=done):
-            return Entry(words[key].format(reason=run), step, "", done or event.at)
+            return Line(words[key].format(reason=run), step, "", done or event.at)
         case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
             pass
         case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
@@ -82,15 +82,15 @@ def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
     return words[key].format(who=_who(event, words), changes=changes)
 
 
-def early_reads(run: Run, words: Words) -> Iterator[Entry]:
+def early_reads(run: Run, words: Words) -> Iterator[Line]:
     """Yields the reads before the plan was complete, and whether a step used them."""
     for each in run.prefetches.values():
         text = words["read_early" if each.step else "read_early_unused"].format(tool=each.tool)
         text += f": {_short(in_language(each.error, words['locale']))}" if each.error else ""
-        yield Entry(text, each.step, "", each.started_at)
+        yield Line(text, each.step, "", each.started_at)
 
 
-def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Line]:
     """Yields who approved, rejected or answered what, and when."""
     asked: dict[str, e.QuestionAsked] = {}
     for event in events:
@@ -126,10 +126,10 @@ def _answered(
     )
 
 
-def _entry(event: e.Event, text: str, step: str = "") -> Entry:
+def _entry(event: e.Event, text: str, step: str = "") -> Line:
     # A program's name alone could look like a person's.
     who = f"program {event.by.name}" if event.by.kind == "program" else event.by.name
-    return Entry(text, step, who, event.at)
+    return Line(text, step, who, event.at)
 
 
 def _who(event: e.Event, words: Words) -> str:
@@ -151,7 +151,7 @@ class Checked:
     """An answer with only valid citations, its claims, and the invalid citations."""
 
     text: str
-    claims: tuple[Claim, ...]
+    claims: tuple[Passage, ...]
     wrong: tuple[tuple[str, Flaw], ...] = ()
 
     @property
@@ -181,13 +181,13 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
 
     # No space is left before the end of a sentence.
     checked = _LEFT.sub("", CITATION.sub(valid_only, text.replace(_GONE, ""))).replace(_GONE, "")
-    claims: list[Claim] = []
+    claims: list[Passage] = []
     for passage in _passages(checked):
         bare = CITATION.sub("", passage).strip()
         # Not a title, not a ruler, not empty.
         if any(letter.isalnum() for letter in bare) and not bare.startswith("#"):
             cited = [name for found in CITATION.findall(passage) for name in _names(found)]
-            claims.append(Claim(" ".join(bare.split()), tuple(dict.fromkeys(cited))))
+            claims.append(Passage(" ".join(bare.split()), tuple(dict.fromkeys(cited))))
     return Checked(checked, tuple(claims), tuple(wrong.items()))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.refs import without_citations
-from plansmith.report.data import Entry, Evidence, Report, Took, Words
+from plansmith.report.data import Evidence, Line, Report, Took, Words
 from plansmith.report.result_text import coded, facts, line, listing
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _beginning(each: Evidence, words: Words) -> Iterator[str]:
         yield from ("", words["brief"].format(size=f"{each.characters:,}"))
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: Line) -> str:
     step = f"{coded(entry.step)}: " if entry.step else ""
     at = f" ({when(entry.at)})" if entry.at else ""
     return f"{step}{line(entry.text)}{at}"

@@ -78,6 +78,7 @@ class PlanCalls:
         self._uncertain: set[str] = set()
         self.keys: dict[str, str] = {}
         self.texts: dict[str, str] = {}
+        self.questions: dict[str, str] = {}
         self.calls: list[PlannedCall] = []
         self.hosts: set[str] = set()
         self._walk(plan, _Scope())
@@ -95,7 +96,7 @@ class PlanCalls:
         return self._history[place]
 
     def before(self, place: str, *, uncertain: bool = False) -> dict[str, str]:
-        """Returns the key and the text of every step that comes before a place.
+        """Returns the key and the place of every step that comes before a place.
 
         With `uncertain`, only of those whose rules may skip them, and with them the place.
         """
@@ -106,7 +107,7 @@ class PlanCalls:
             if earlier not in seen:
                 seen.add(earlier)
                 if earlier in self._uncertain or not uncertain:
-                    found[self.keys[earlier]] = self.texts[earlier]
+                    found[self.keys[earlier]] = earlier
                 pending += self._before[earlier]
         return found
 
@@ -137,6 +138,8 @@ class PlanCalls:
 
     def _step(self, step: st.AnyStep, place: str, scope: _Scope) -> str:
         self.texts[place] = _call_text(step)
+        if step.kind == "ask":
+            self.questions[place] = _question(step)
         text = json.dumps(step.to_json(), ensure_ascii=False).lower()
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
         ruled = ""
@@ -222,9 +225,13 @@ def _call_text(step: st.AnyStep) -> str:
             more = f", {_arguments_text(step.inputs)}" if step.inputs else ""
             return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
         case st.AskStep():
-            return Sentence("call.asks", question=clip(safe(step.question), _QUESTION))
+            return Sentence("call.asks", question=_question(step))
         case _:
             return step.id
+
+
+def _question(step: st.AskStep) -> str:
+    return clip(safe(step.question), _QUESTION)
 
 
 def _arguments_text(inputs: Mapping[str, Json]) -> str:
@@ -298,19 +305,25 @@ def _order_changes(
     lost = [
         Sentence(
             "no longer asks '{question}' before {call}",
-            question=text.fields["question"],
+            question=approved.questions[place],
             call=new.text,
         )
-        if isinstance(text, Sentence) and text.key == "call.asks"
-        else Sentence("no longer waits for {earlier} before {call}", earlier=text, call=new.text)
-        for key, text in before.items()
+        if place in approved.questions
+        else Sentence(
+            "no longer waits for {earlier} before {call}",
+            earlier=approved.texts[place],
+            call=new.text,
+        )
+        for key, place in before.items()
         if key not in after and key not in done
     ]
     doubts = [
         Sentence(
-            "calls {call} only after {earlier}, which may be skipped", earlier=text, call=new.text
+            "calls {call} only after {earlier}, which may be skipped",
+            earlier=revision.texts[place],
+            call=new.text,
         )
-        for key, text in revision.before(new.place, uncertain=True).items()
+        for key, place in revision.before(new.place, uncertain=True).items()
         if key not in before and key not in done
     ]
     return lost, doubts
@@ -329,7 +342,8 @@ def _new_call_reason(
         )
     # The texts are the same, so their references point at something else.
     known = set(approved.texts.values())
-    other = [text for text in revision.before(call.place).values() if text not in known]
+    before = (revision.texts[place] for place in revision.before(call.place).values())
+    other = [text for text in before if text not in known]
     if other:
         return Sentence(
             "calls {call} with other values than you approved: {sources} is new",

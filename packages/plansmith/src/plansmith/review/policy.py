@@ -47,7 +47,7 @@ class ActiveStep(NamedTuple):
     limits: tuple[Sentence, ...] = ()
 
 
-class Change(NamedTuple):
+class ActingCall(NamedTuple):
     """A call of a plan that changes something: the step that makes it, the callee, its effect."""
 
     active: ActiveStep
@@ -55,17 +55,19 @@ class Change(NamedTuple):
     effect: Effect
 
 
-def changes_of(plan: Plan, known: Environment) -> tuple[Change, ...]:
+def changes_of(plan: Plan, known: Environment) -> tuple[ActingCall, ...]:
     """Returns the calls of a plan that change something."""
     return tuple(
-        Change(active, name, effect)
+        ActingCall(active, name, effect)
         for active in with_surroundings(plan, known.templates)
         for name, effect in known.effects(active.step)
         if effect is not Effect.READ
     )
 
 
-def reasons_to_ask(plan: Plan, policy: ReviewPolicy, changes: Iterable[Change]) -> tuple[str, ...]:
+def reasons_to_ask(
+    plan: Plan, policy: ReviewPolicy, changes: Iterable[ActingCall]
+) -> tuple[str, ...]:
     """Returns the reasons why a person must review a plan; empty if it may run at once."""
     reasons: list[str] = [
         _reason(each, policy)
@@ -81,7 +83,7 @@ def reasons_to_ask(plan: Plan, policy: ReviewPolicy, changes: Iterable[Change]) 
     return tuple(reasons)
 
 
-def _reason(change: Change, policy: ReviewPolicy) -> Sentence:
+def _reason(change: ActingCall, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
     active, tool, effect = change
     step, plan = active.step, active.plan
@@ -165,6 +167,6 @@ def _limits(step: st.StepFields) -> Iterator[Sentence]:
         yield when_sentence(step.when)
 
 
-def acting_steps(changes: Iterable[Change]) -> tuple[str, ...]:
+def acting_steps(changes: Iterable[ActingCall]) -> tuple[str, ...]:
     """Returns the steps of a plan that change something, themselves or in a part, in its order."""
     return tuple(dict.fromkeys(each.active.root for each in changes))

@@ -59,7 +59,7 @@ class PlanEditing:
         journal, who = await self._journals.own(run_id), e.actor(by)
         run = journal.run
         busy = not run.paused and run.calls_open
-        if self._execution.of(run_id) is not None or busy or run.status.over:
+        if self._execution.future_of(run_id) is not None or busy or run.status.over:
             raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
         taken = await self._intake.take_in(plan, run.options, run.earlier, notes)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
@@ -114,7 +114,7 @@ class PlanEditing:
         """
         self._reviser.planning.need_planner()
         await self._journals.own(run_id)
-        if self._execution.of(run_id) is not None:
+        if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
         journal = await self._journals.load(run_id)
         run = journal.run

@@ -50,7 +50,7 @@ class RunExecution:
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._journals.owners.on_lost(self._stop_lost)
 
-    def of(self, run_id: str) -> asyncio.Future[Run] | None:
+    def future_of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
         active = self._active.get(run_id)
         return active.future if active else None
@@ -89,7 +89,7 @@ class RunExecution:
     async def _begin(self, journal: Journal, fence: Fence) -> asyncio.Future[Run] | None:
         """Starts to execute a run that this process owns; None if another writer was first."""
         if journal.id in self._active:
-            return self.of(journal.id)
+            return self.future_of(journal.id)
         if self._leaving:
             return None
         if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
@@ -176,7 +176,7 @@ class RunExecution:
                 raise
             return await self._as_it_is(journal, active)
         finally:
-            await self._journals.owners.let_go(fence, unfinished=unfinished)
+            await self._journals.owners.release(fence, unfinished=unfinished)
         whole = partial(self._journals.whole, journal, active.executor.results)
         return await self._journals.store_retry.until_done(whole)
 
@@ -293,7 +293,7 @@ class RunExecution:
             active.interrupted = True
             active.future.cancel()
 
-    def tell_news(self, run_id: str) -> None:
+    def wake(self, run_id: str) -> None:
         """Has the executor of a run in this process read at once what a person has written."""
         active = self._active.get(run_id)
         if active is not None and active.executor.is_executing:

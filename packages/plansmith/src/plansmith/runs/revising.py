@@ -33,7 +33,7 @@ _OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 
 
-class Outcome(NamedTuple):
+class AfterRest(NamedTuple):
     """What happens to an idle run: it goes on, ends, or (with neither) waits for a person."""
 
     goes_on: bool = False
@@ -41,12 +41,12 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-WAITS: Final = Outcome()
-GOES_ON: Final = Outcome(goes_on=True)
+WAITS: Final = AfterRest()
+GOES_ON: Final = AfterRest(goes_on=True)
 
 
-def _end(reason: str = "") -> Outcome:
-    return Outcome(ends_run=True, reason=reason)
+def _end(reason: str = "") -> AfterRest:
+    return AfterRest(ends_run=True, reason=reason)
 
 
 class PlanReviser:
@@ -129,7 +129,7 @@ class PlanReviser:
         )
         await self.planning.propose(journal, planned, proposal)
 
-    async def at_rest(self, journal: Journal) -> Outcome:
+    async def at_rest(self, journal: Journal) -> AfterRest:
         """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
         run, limits, rounds = journal.run, self.limits, self.rounds
         if self.planning.planner is None:
@@ -164,7 +164,7 @@ class PlanReviser:
         await journal.append(limit_question(run, cause.limit, question))
         return WAITS
 
-    async def _revise(self, journal: Journal, cause: replan.Cause) -> Outcome:
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> AfterRest:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run, intake = journal.run, self.intake
         budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
@@ -198,7 +198,7 @@ class PlanReviser:
         await journal.append(failure(planned), values=recorded_exchanges(planned))
         return _end(joined([cause.text, Sentence("no other plan was found")]))
 
-    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> Outcome:
+    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> AfterRest:
         """Goes on with the present plan, which thinking it over did not change."""
         answer = failure(planned)
         if why:
@@ -210,7 +210,7 @@ class PlanReviser:
 
     async def _go_on(
         self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
-    ) -> Outcome:
+    ) -> AfterRest:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run, before, made = journal.run, journal.run.plan, planned.plan
         assert made is not None and before is not None  # noqa: S101, PT018

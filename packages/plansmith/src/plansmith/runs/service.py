@@ -133,7 +133,7 @@ class RunService:
     async def run(self, run_id: str, *, parks: bool = False) -> Run:
         """Executes a run until it is over or waits for a person; if it `parks`, also for a time."""
         while True:
-            executing = self.execution.of(run_id)
+            executing = self.execution.future_of(run_id)
             if executing is not None:
                 run = await asyncio.shield(executing)
                 if not parks and await self.execution.wait_for_time(run):
@@ -206,10 +206,10 @@ class RunService:
         journal = await self.journals.own(run_id)
         await self._expire(journal)
         asked = await take_answer(journal, self.intake, question, value, by=e.actor(by), of=of)
-        self.execution.tell_news(run_id)
+        self.execution.wake(run_id)
         if asked.limit == "shared_budget" and value == GO_ON:
             await self.budgets.count()
-        if journal.run.cancel_asked and self.execution.of(run_id) is None:
+        if journal.run.cancel_asked and self.execution.future_of(run_id) is None:
             await self.execution.replan_or_conclude(journal)
         return await self.journals.whole(journal)
 
@@ -223,7 +223,7 @@ class RunService:
         if journal.run.plan is None and not journal.run.status.over:
             await journal.append(e.RunFinished(status="failed", reason=reason))
 
-    async def set_aside(self, run_id: str, *, reason: str, by: e.Who) -> None:
+    async def end_unused(self, run_id: str, *, reason: str, by: e.Who) -> None:
         """Ends a run that was only planned, because its plan is used elsewhere."""
         journal = await self.journals.load(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
@@ -267,7 +267,7 @@ class RunService:
         """
         journal = await self.journals.load(run_id)
         journal.need_sound()
-        if self.execution.of(run_id) is not None or not self.journals.is_ours(journal.run):
+        if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None
         if isinstance(next_move(journal.run), MakePlan):
             return journal

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import ONLY_PERSONS, behind
+from plansmith.engine.answers import ONLY_PERSONS, waiting_behind
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import NOT_STARTED, Run, StepStatus
@@ -125,7 +125,7 @@ class RunStopping:
             nonlocal with_it
             _check_can_skip(run, step)
             asked = [name for name, each in run.questions.items() if each.step == step]
-            with_it = behind(run, step)
+            with_it = waiting_behind(run, step)
             why = Sentence("it needs {step}, which a person left out", step=step)
             return [
                 *(e.QuestionWithdrawn(question=name, reason=_SKIPPED) for name in asked),

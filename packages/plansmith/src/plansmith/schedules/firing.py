@@ -91,7 +91,7 @@ class Firing:
 
     async def close(self) -> None:
         """Stops all fires of this process."""
-        found = map(self._runs.execution.of, self._own)
+        found = map(self._runs.execution.future_of, self._own)
         executing = [each for each in found if each is not None]
         stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
         for each in stopping:

@@ -294,7 +294,7 @@ class Schedules:
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         names = ", ".join(each.name for each in made)
         reason = Sentence("it runs as the schedule {schedule}", schedule=names)
-        await self._runs.set_aside(run_id, reason=reason, by=by)
+        await self._runs.end_unused(run_id, reason=reason, by=by)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""

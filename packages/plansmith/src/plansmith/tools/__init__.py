@@ -1,1 +1,1 @@
-"""Python functions as tools, and sets of tools."""
+"""Python functions as tools."""

@@ -1,4 +1,4 @@
-"""What is read as a plan or as tools, and what other formats do with the rules of steps."""
+"""What is read as a plan."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import jsonschema_rs
 import pytest
 
 from plansmith import Plan, check_plan, try_read_plan
-from plansmith.errors import Misconfigured
-from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.formats.native import schema
-from plansmith.formats.tools import read_tools
-from plansmith.plan.capability import Effect
-from plansmith.plan.data import Json
-from plansmith.plan.steps import RULES
 
 STEP: dict[str, Any] = {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}
 
@@ -154,99 +148,3 @@ def test_thousands_of_steps_are_read_and_checked() -> None:
     plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
     assert isinstance(plan, Plan)
     assert check_plan(plan, {"t": {}}) == []
-
-
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-FUNCTION = {"name": "weather", "description": "d", "parameters": SCHEMA}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps({"weather": {"description": "d", "input_schema": SCHEMA}}),
-        json.dumps([{"name": "weather", "description": "d", "input_schema": SCHEMA}]),
-        json.dumps({"tools": [{"name": "weather", "description": "d", "inputSchema": SCHEMA}]}),
-        json.dumps([{"type": "function", "function": FUNCTION}]),
-        json.dumps({"name": "weather", "description": "d", "input_schema": SCHEMA}) + "\n",
-    ],
-)
-def test_tools_are_read_in_every_usual_shape(text: str) -> None:
-    [tool] = read_tools(text)
-    assert (tool.name, tool.description, tool.input_schema) == ("weather", "d", SCHEMA)
-
-
-def test_json_lines_are_many_tools_and_one_without_an_effect_writes_in_the_open_world() -> None:
-    tool, *others = read_tools('{"name": "t0", "description": null}\n{"name": "t1"}\n')
-    assert [tool.name, *(each.name for each in others)] == ["t0", "t1"]
-    assert (tool.effect, tool.open_world, tool.idempotent) == (Effect.WRITE, True, False)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("nonsense", "not JSON"),
-        ("5", "neither an object nor a list"),
-        ("[5]", "is not a tool"),
-        ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'"),
-        ('[{"name": ""}]', "not usable: name"),
-        ('[{"description": "x"}]', "not usable: name"),
-        ('{"t": {"effect": "explode"}}', "not usable: effect"),
-        ("[" * 100_000, "not JSON"),
-    ],
-)
-def test_bad_tools_are_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(Misconfigured, match=why):
-        read_tools(text)
-
-
-_RULES: dict[str, Json] = {
-    "when": {"below": ["{{stock.count}}", 10]},
-    "otherwise": {"value": 0},
-    "repeat": {"until": {"equals": ["{{order.state}}", "sent"]}, "at_most": 5, "every": 60},
-    "on_error": "skip",
-    "retry": {"at_most": 2},
-    "undo_with": {"tool": "shop.cancel", "inputs": {"id": "{{order.id}}"}},
-}
-_SENTENCES = {
-    "when": "only if stock.count is below 10",
-    "otherwise": "if it is skipped, its result is 0",
-    "repeat": "repeated every 60 s until",
-    "on_error": "if it fails, it is skipped",
-    "retry": "made again up to 2 times",
-    "undo_with": "can be undone with shop.cancel",
-}
-
-
-def _plan(**order: Json) -> Plan:
-    stock: dict[str, Json] = {"id": "stock", "agent": "researcher", "task": "Look"}
-    return Plan.model_validate({"goal": "Order", "steps": [stock, {"id": "order", **order}]})
-
-
-@pytest.mark.parametrize("rule", sorted(RULES))
-@pytest.mark.parametrize("name", dialect_names())
-@pytest.mark.parametrize("call", ["tool", "agent"])
-def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
-    name: str, rule: str, call: str
-) -> None:
-    agent: dict[str, Json] = {"agent": "researcher", "task": "Order"}
-    step = agent if call == "agent" else {"tool": "shop.order"}
-    written = dialect(name).write(_plan(**step, **{rule: _RULES[rule]}), None)
-    losses = [str(each.message) for each in written.lost if each.step == "order"]
-    gone = any("left out" in each for each in losses)
-    by_name = _SENTENCES[rule].replace("stock.", "s1.")
-    in_words = by_name in str(written.value) or _SENTENCES[rule] in str(written.value)
-    assert gone or in_words or any(_SENTENCES[rule] in each for each in losses)
-
-
-@pytest.mark.parametrize("name", ["condition", "when", "loop"])
-@pytest.mark.parametrize("kind", ["openmanus", "sage", "valuecell"])
-def test_a_condition_that_a_foreign_format_does_not_have_is_an_error(kind: str, name: str) -> None:
-    rule: dict[str, Json] = {name: "if stock is low"}
-    task: Json = {"title": "Order", "query": "Order", "agent_name": "shop", **rule}
-    values: dict[str, Json] = {
-        "openmanus": {"title": "Order", "steps": [{"step": "Order bolts", **rule}]},
-        "sage": [{"type": "tool", "name": "shop.order", "arguments": {}, **rule}],
-        "valuecell": {"tasks": [task], "adequate": True},
-    }
-    reading = dialect(kind).read(values[kind])
-    assert "PS003" in {each.code for each in reading.problems}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from plansmith.formats.dialect import Reading, Writing
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -14,6 +13,7 @@ from plansmith.plan.steps import AgentStep
 from plansmith_compat.deerflow.dialect import CODER, RESEARCHER
 from plansmith_compat.deerflow.dialect import recognises as is_research
 from plansmith_compat.spring.dialects import jmanus, nl2sql, research
+from plansmith_planner.dialect import Reading, Writing
 from plansmith_planner.parse.habits import not_a_plan
 
 TITLE: Final = "Spring AI Alibaba"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats import dialect, native
-from plansmith.formats.dialect import Dialect, Reading
+from plansmith.formats import native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
@@ -17,6 +16,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.openmanus.dialect import in_words
 from plansmith_compat.reading import TEXT, choice, listed, names_of, without_run
+from plansmith_planner import dialect
+from plansmith_planner.dialect import Dialect, Reading
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, text_of
 

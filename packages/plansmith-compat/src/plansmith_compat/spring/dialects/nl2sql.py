@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import Dialect, Reading, id_losses, in_order
 from plansmith.formats.native import closed, plan_schema
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -21,6 +20,7 @@ from plansmith_compat.reading import (
     names_of,
     unwrap_literal,
 )
+from plansmith_planner.dialect import Dialect, Reading, id_losses, in_order
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 

@@ -6,7 +6,6 @@ from functools import partial
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import Dialect, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -14,6 +13,7 @@ from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, wr
 from plansmith_compat.deerflow.dialect import recognises as is_research
 from plansmith_compat.deerflow.dialect import schema as research_schema
 from plansmith_compat.reading import names_of
+from plansmith_planner.dialect import Dialect, in_order
 from plansmith_planner.parse.habits import Notes, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)

@@ -28,7 +28,6 @@ from plansmith.ports import (
     TextDelta,
     Usage,
 )
-from plansmith.tools.toolset import TEXT, fields, flag, items
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.tools import FILE_TOOLS
 from plansmith_desk.model.calls_to_plan import (
@@ -51,6 +50,7 @@ from plansmith_desk.model.prompt import (
     signature,
     slim,
 )
+from plansmith_desk.toolset import TEXT, fields, flag, items
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.parse.reply import parse
 

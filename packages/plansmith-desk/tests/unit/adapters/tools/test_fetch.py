@@ -20,7 +20,7 @@ from tests.waiting import until
 
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.ports import Call
-from plansmith.retry_after import retry_after
+from plansmith_connect.retry_after import retry_after
 from plansmith_desk.web import SPEC, FetchLimits, FetchTools, Hosts, address_of, is_public
 from plansmith_desk.web_page import page_of
 

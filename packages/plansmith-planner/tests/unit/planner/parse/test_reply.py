@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.flow.smiths import plan_of
 
-from plansmith.formats.dialect import Reading
 from plansmith.plan.data import Json
+from plansmith_planner.dialect import Reading
 from plansmith_planner.parse.reply import parse, parse_answer, parse_value, plan_fit
 
 PLAN: dict[str, Any] = {

@@ -113,7 +113,7 @@ class _Fixer:
 
     def _rename_arguments(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Renames arguments with a mistyped name, if the right name is still free."""
-        form = tool.takes.forms[0] if len(tool.takes.forms) == 1 else {}
+        form = tool.input_shape.forms[0] if len(tool.input_shape.forms) == 1 else {}
         properties, more = form.get("properties"), form.get("additionalProperties")
         if more or not isinstance(properties, dict) or not isinstance(inputs, dict):
             return inputs
@@ -175,7 +175,7 @@ class _Fixer:
 def _about(tool: KnownTool, path: Path, name: str) -> Schema:
     """Returns the schema of a member, complete with the definitions it needs."""
     schema = tool.spec.input_schema
-    for form in tool.takes.inside(path).forms:
+    for form in tool.input_shape.inside(path).forms:
         properties = form.get("properties")
         found = properties.get(name) if isinstance(properties, dict) else None
         if isinstance(found, dict):

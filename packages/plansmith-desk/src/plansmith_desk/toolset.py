@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -29,8 +28,6 @@ NOTES: Final[dict[str, Any]] = {
     "items": TEXT,
     "description": "What is not as asked for: what was clipped, guessed or left out.",
 }
-# Whose work it is: the key of a tenant, since heavy work is shared out among tenants.
-SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
 
 
 class Job:
