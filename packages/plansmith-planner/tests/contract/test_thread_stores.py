@@ -18,7 +18,7 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
-from plansmith.ports import Finding, PlanStore, Record
+from plansmith.ports import Finding, Record, Store
 from plansmith.store.doctor import diagnose
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
@@ -38,7 +38,7 @@ _numbers = itertools.count(1)
 class ThreadKeeper(ThreadStore):
     """The threads of a store, and the store itself for runs."""
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.store = store
 

@@ -19,15 +19,14 @@ from plansmith.plan.briefs import (
     Usage,
 )
 from plansmith.store_ports import (
+    Beat,
+    Claim,
     Finding,
-    JournalStore,
     News,
     PlanStore,
     Record,
-    Records,
-    RepairStore,
     Sound,
-    SummaryStore,
+    Store,
 )
 
 if TYPE_CHECKING:
@@ -41,20 +40,19 @@ if TYPE_CHECKING:
 
 # Re-exported: what prompts have, and the ports of stores.
 __all__ = [
+    "Beat",
     "Brief",
+    "Claim",
     "ContextBlock",
     "Finding",
-    "JournalStore",
     "Message",
     "News",
     "PlanBrief",
     "PlanStore",
     "Record",
-    "Records",
-    "RepairStore",
     "ReplyBrief",
     "Sound",
-    "SummaryStore",
+    "Store",
     "TriageBrief",
     "Usage",
 ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.claim_ports import Beat, Claim, OwnerStore, ProcessStore
-from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
+from plansmith.engine.lease import LEASE_S, Fence, Lease, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Beat, Claim, Clock, Store
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
@@ -36,24 +35,19 @@ class Owners:
 
     def __init__(
         self,
-        store: PlanStore,
+        store: Store,
         clock: Clock,
         *,
         lease_s: float = LEASE_S,
         machine: Machine | None = None,
     ) -> None:
-        self._store = store if isinstance(store, OwnerStore) else None
-        self._clock, self._machine = clock, machine or ThisMachine()
+        self._store, self._clock, self._machine = store, clock, machine or ThisMachine()
         self.me = self._machine.this_process
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
         self._fences: dict[str, Fence] = {}
-        self.lease: Lease | None = None
-        self._others: OtherMachines | None = None
-        if self._store is not None and isinstance(store, ProcessStore):
-            shared = cast("LeaseStore", store)
-            self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me, fences=self._fences)
-            self._others = OtherMachines(shared, now=now)
+        self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, fences=self._fences)
+        self._others = OtherMachines(store, now=now)
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}
@@ -94,7 +88,7 @@ class Owners:
                 fence.term = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(fence)
-                if self.lease is not None and not isinstance(error, RunBusy):
+                if not isinstance(error, RunBusy):
                     self.lease.doubt()  # it may have been claimed
                 raise
         return fence
@@ -107,11 +101,10 @@ class Owners:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
         term = self._end_use(fence)
         try:
-            if term and self._store is not None:
+            if term:
                 await self._store.release(fence.run, term, unfinished=unfinished)
         except StoreAway:
-            if self.lease is not None:
-                self.lease.doubt()
+            self.lease.doubt()
 
     def _end_use(self, fence: Fence) -> int:
         """Counts one task less; returns the term that is to be released."""
@@ -133,10 +126,7 @@ class Owners:
 
     async def _claim_in_store(self, run: str, *, force: bool) -> int:
         """Claims a run, and returns the term."""
-        if self._store is None:
-            return 0
-        if self.lease is not None:
-            await self.lease.begin()
+        await self.lease.begin()
         me, (instead_of, beats) = self.me(), self._left.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
@@ -166,20 +156,17 @@ class Owners:
 
     async def need_writable(self) -> None:
         """Writes an empty change to the store, which fails if the store is read-only."""
-        if self._store is not None:
-            await self._store.release("", 0)
+        await self._store.release("", 0)
 
     async def end(self) -> None:
         """Owns nothing from now on, and tells the other processes so."""
         self.close()
-        if self.lease is not None:
-            await self.lease.end()
+        await self.lease.end()
 
     def close(self) -> None:
         """Renews the lease no more."""
         self._machine.close()
-        if self.lease is not None:
-            self.lease.close()
+        self.lease.close()
 
     # Who lives.
 
@@ -199,17 +186,16 @@ class Owners:
         others = self._elsewhere(owner)
         if others is not None:
             return others.is_silent(owner) and not (certain and others.watch_s(owner))
-        elsewhere = self._machine.is_elsewhere(owner)
-        return not owner or (certain if elsewhere else not self._machine.lives_here(owner))
+        return not owner or not self._machine.lives_here(owner)
 
     async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
         """Returns all claims of runs, and looks at other machines if they own any."""
-        found = await self._store.claims() if self._store is not None else ()
+        found = await self._store.claims()
         await self._look_at(claim.owner for _, claim in found)
         return [each for each in found if not each[0].startswith(_ROLE)]
 
     async def _look_at(self, owners: Iterable[str]) -> None:
-        if self._others is not None and any(map(self._machine.is_elsewhere, owners)):
+        if any(map(self._machine.is_elsewhere, owners)):
             await self._others.refresh()
 
     async def refresh(self) -> None:
@@ -232,8 +218,6 @@ class Owners:
 
     async def dead_servers(self) -> set[str]:
         """Returns the other servers and workers of this store that have ended, if it knows them."""
-        if self._others is None:
-            return set()
         await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
@@ -241,8 +225,6 @@ class Owners:
 
     async def processes(self) -> list[LiveProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
-        if self._others is None:
-            return []
         await self._others.refresh()
         runs: dict[str, list[str]] = {}
         for run, claim in await self._all_claims():
@@ -257,7 +239,7 @@ class Owners:
 
     async def _claimant(self, run: str) -> str:
         """Returns the process that has claimed a run, after a look at its machine."""
-        found = await self._store.claim_of(run) if self._store is not None else None
+        found = await self._store.claim_of(run)
         if found is None:
             return ""
         await self._look_at([found.owner])
@@ -270,8 +252,8 @@ class Owners:
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
-        if self._store is None or not runs:
-            return set(runs)
+        if not runs:
+            return set()
         claims = dict(await self._all_claims())
         return {
             run
@@ -284,8 +266,7 @@ class Owners:
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):
             return run
-        is_owned = self._store is None or await self._owner_of(run.id)
-        return run if is_owned else run.replace(interrupted=True)
+        return run if await self._owner_of(run.id) else run.replace(interrupted=True)
 
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
@@ -320,8 +301,7 @@ class Owners:
                 fence = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
-                many = self._others.count() / _FEW if self._others is not None else 0
-                await self._clock.sleep(_LOOK_S * max(1.0, many))
+                await self._clock.sleep(_LOOK_S * max(1.0, self._others.count() / _FEW))
         lost = self._roles[role] = asyncio.Event()
         try:
             yield lost
@@ -331,10 +311,9 @@ class Owners:
 
     async def serve(self, kind: str = "server") -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""
-        if self.lease is not None:
-            self.lease.kind, self.lease.always = kind, True
-            await self.lease.renew()
-            await self.lease.begin()
+        self.lease.kind, self.lease.always = kind, True
+        await self.lease.renew()
+        await self.lease.begin()
 
 
 def _busy(run: str, owner: str) -> RunBusy:
