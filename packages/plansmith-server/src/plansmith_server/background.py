@@ -345,8 +345,8 @@ class BackgroundRuns:
 
     async def _adopt_orphans(self) -> None:
         owners = self._journals.owners
-        for run_id, claim in await owners.left_behind():
-            if run_id in self._not_here:
+        for run_id, (claim, state) in (await owners.states()).items():
+            if state != "dead" or run_id in self._not_here:
                 continue
             if await self.adopt(run_id) and self._adopted.get(run_id) != claim.term:
                 self._adopted[run_id] = claim.term  # whoever executes it claims it

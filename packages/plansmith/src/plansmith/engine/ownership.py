@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from plansmith.engine.lease import LEASE_S, Fence, Lease, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
+State: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
 class LiveProcess(NamedTuple):
@@ -178,21 +179,25 @@ class Owners:
         others = self._elsewhere(owner)
         return others.beats_of(owner) if others is not None else -1
 
-    def _is_dead(self, owner: str, *, certain: bool = True) -> bool:
-        """Tells by the last look at others whether an owner is dead, or at least seems so.
+    def _state(self, owner: str) -> State:
+        """Tells by the last look at others whether an owner lives.
 
-        Only one that stayed silent while it was watched for a while is dead for `certain`.
+        A silent one is dead once it stayed silent while it was watched for a while.
         """
         others = self._elsewhere(owner)
-        if others is not None:
-            return others.is_silent(owner) and not (certain and others.watch_s(owner))
-        return not owner or not self._machine.lives_here(owner)
+        if others is None:
+            return "alive" if owner and self._machine.lives_here(owner) else "dead"
+        if others.is_silent(owner):
+            return "unsure" if others.watch_s(owner) else "dead"
+        return "alive"
 
-    async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
-        """Returns all claims of runs, and looks at other machines if they own any."""
+    async def states(self) -> dict[str, tuple[Claim, State]]:
+        """Returns the claim of every claimed run, and whether its owner lives."""
         found = await self._store.claims()
         await self._look_at(claim.owner for _, claim in found)
-        return [each for each in found if not each[0].startswith(_ROLE)]
+        known = {owner: self._state(owner) for owner in {claim.owner for _, claim in found}}
+        runs = (each for each in found if not each[0].startswith(_ROLE))
+        return {run: (claim, known[claim.owner]) for run, claim in runs}
 
     async def _look_at(self, owners: Iterable[str]) -> None:
         if any(map(self._machine.is_elsewhere, owners)):
@@ -200,37 +205,32 @@ class Owners:
 
     async def refresh(self) -> None:
         """Finds which runs have dead owners, so that each can be claimed without asking first."""
-        left = await self.left_behind()
+        found = (await self.states()).items()
+        left = {run: claim for run, (claim, state) in found if state == "dead"}
         # Of each owner once: a process that died may have left thousands of runs.
-        beats = {owner: self._beats_of(owner) for owner in {claim.owner for _, claim in left}}
-        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left}
-
-    async def left_behind(self) -> Sequence[tuple[str, Claim]]:
-        """Returns the runs, with their claims, that were left in the middle by dead processes."""
-        claims = await self._all_claims()
-        dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
-        return [each for each in claims if each[1].owner in dead]
+        beats = {owner: self._beats_of(owner) for owner in {each.owner for each in left.values()}}
+        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
 
     async def dead(self, processes: Collection[str]) -> set[str]:
         """Returns those of the processes that are dead for certain."""
         await self._look_at(processes)
-        return {each for each in processes if self._is_dead(each)}
+        return {each for each in processes if self._state(each) == "dead"}
 
     async def dead_servers(self) -> set[str]:
         """Returns the other servers and workers of this store that have ended, if it knows them."""
         await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
-        return {each for each in names if each != me and self._is_dead(each, certain=False)}
+        return {each for each in names if each != me and self._state(each) != "alive"}
 
     async def processes(self) -> list[LiveProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
         await self._others.refresh()
         runs: dict[str, list[str]] = {}
-        for run, claim in await self._all_claims():
+        for run, (claim, _) in (await self.states()).items():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            LiveProcess(beat, not self._is_dead(name, certain=False), tuple(runs.get(name, ())))
+            LiveProcess(beat, self._state(name) == "alive", tuple(runs.get(name, ())))
             for name, beat in self._others.beats.items()
         ]
         return [each for each in found if each.lives or each.runs]
@@ -248,18 +248,14 @@ class Owners:
     async def _owner_of(self, run: str) -> str:
         """Returns the process that owns a run, unless it seems dead."""
         owner = await self._claimant(run)
-        return "" if self._is_dead(owner, certain=False) else owner
+        return owner if self._state(owner) == "alive" else ""
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
         if not runs:
             return set()
-        claims = dict(await self._all_claims())
-        return {
-            run
-            for run in runs
-            if run in claims and not self._is_dead(claims[run].owner, certain=False)
-        }
+        claims = await self.states()
+        return {run for run in runs if run in claims and claims[run][1] == "alive"}
 
     async def marked(self, run: Run) -> Run:
         """Returns the run, marked `interrupted` if it was running and its process is gone."""
@@ -285,7 +281,7 @@ class Owners:
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         owner = await self._claimant(run)
-        return "" if owner == self.me() or self._is_dead(owner) else described(owner)
+        return "" if owner == self.me() or self._state(owner) == "dead" else described(owner)
 
     # What only one process does at a time.
 
