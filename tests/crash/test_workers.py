@@ -16,8 +16,8 @@ from tests.postgres import Server
 from tests.waiting import until
 from tests.worker_processes import TOOLS, Workers, acting, all_are, approved, status
 
-from plansmith.engine.run_queue import QueueLimits
 from plansmith.plan.timing import Timing
+from plansmith.run_queue import QueueLimits
 from plansmith_postgres.queue import SCHEMA, DbosQueue, DbosTaker
 
 
