@@ -23,10 +23,10 @@ from tests.waiting import until
 from tests.worker_processes import Workers, acting
 
 from plansmith.app import Plansmith
-from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Event, next_event
 from plansmith.plan.summary import RunSummary
+from plansmith.run_queue import QueueLimits
 
 RESULT: Final = Path(__file__).parent / "results" / "workers.md"
 AT_ONCE: Final = 4

@@ -89,8 +89,8 @@ def _forgotten_needs() -> Planted:
 
 def _whoever_lives() -> Planted:
     async def forget(self: Owners, run: str) -> None:
-        found = await self._store.claim_of(run) if self._store else None
-        if found is not None and self._store is not None:
+        found = await self._store.claim_of(run)
+        if found is not None:
             await self._store.release(run, found.term)
 
     return Owners, "forget", forget

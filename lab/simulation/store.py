@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lab.simulation.timeline import Timeline
-from plansmith.claim_ports import Beat, Claim
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import Fire, Schedule
+from plansmith.ports import Beat, Claim
 from plansmith.store.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -17,12 +17,11 @@ from lab.simulation.store import NOBODY, Request, SharedStore
 from lab.simulation.timeline import Timeline, TimelineClock
 from lab.simulation.twists import again, no_question, other_payee, unguarded
 from plansmith import Plan, Plansmith, Run
-from plansmith.claim_ports import Claim
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
-from plansmith.ports import Call
+from plansmith.ports import Call, Claim
 from plansmith.templates.book import TemplateBook
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}

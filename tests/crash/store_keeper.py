@@ -16,9 +16,9 @@ from typing import Any
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
+from plansmith.doctor import diagnose, verify
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call
-from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith_desk.files.tools import FileTools
 from plansmith_desk.folder import Folder

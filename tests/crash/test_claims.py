@@ -22,12 +22,12 @@ from tests.worker_processes import Workers, acting, approved
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.claim_ports import Beat
 from plansmith.clock import SystemClock
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.plan import events as e
+from plansmith.ports import Beat
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 

@@ -20,12 +20,12 @@ from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith
+from plansmith.doctor import diagnose, missing_runs, verify
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.plan.planning import Decision
 from plansmith.store.database_store import DatabaseStore
-from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal

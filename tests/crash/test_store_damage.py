@@ -16,10 +16,10 @@ import pytest
 from tests import forked
 from tests.postgres import store_url
 
+from plansmith.doctor import diagnose, verify
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, Event, RunPaused, next_event, verify_chain
-from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal

@@ -24,8 +24,8 @@ from tests.worker_processes import Workers
 
 from plansmith import Plan
 from plansmith.app import Plansmith
+from plansmith.doctor import diagnose, verify
 from plansmith.plan.timing import Timing
-from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 from plansmith_planner.threads.entries import ThreadState, fold_thread

@@ -16,7 +16,7 @@ from tests import forked
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
-from plansmith.store.doctor import diagnose
+from plansmith.doctor import diagnose
 from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]

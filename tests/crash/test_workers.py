@@ -16,9 +16,8 @@ from tests.postgres import Server
 from tests.waiting import until
 from tests.worker_processes import TOOLS, Workers, acting, all_are, approved, status
 
-from plansmith.claim_ports import OwnerStore
-from plansmith.engine.run_queue import QueueLimits
 from plansmith.plan.timing import Timing
+from plansmith.run_queue import QueueLimits
 from plansmith_postgres.queue import SCHEMA, DbosQueue, DbosTaker
 
 
@@ -77,7 +76,6 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
         first.kill()
         await first.wait()
         store = smith.store
-        assert isinstance(store, OwnerStore)
         cut_off = [run for run in runs if await store.claim_of(run)]
         await workers.start("one", "--concurrency", "2")
         workers.let()

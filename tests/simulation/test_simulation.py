@@ -237,9 +237,9 @@ def test_a_process_that_renews_its_lease_meanwhile_keeps_its_claim() -> None:
         await one.do(lambda _: first.claim("r"))
         one.stop()
         await asyncio.sleep(10.0)
-        await two.do(lambda _: second.left_behind())
+        await two.do(lambda _: second.states())
         await asyncio.sleep(1.0)
-        assert await two.do(lambda _: second.left_behind())
+        assert (await two.do(lambda _: second.states()))["r"][1] == "dead"
         one.wake()
         await asyncio.sleep(1.0)  # it renews its lease
         await two.do(lambda _: second.forget("r"))

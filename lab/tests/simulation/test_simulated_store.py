@@ -11,10 +11,9 @@ import pytest
 from lab.simulation.store import Connection, SharedStore, StoreServer, Weather
 from lab.simulation.timeline import Timeline
 
-from plansmith.claim_ports import Beat
 from plansmith.errors import RunTakenOver, StoreAway
 from plansmith.plan.events import Actor, RunPaused, next_event
-from plansmith.ports import PlanStore
+from plansmith.ports import Beat, PlanStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import PlanStoreContract, journal
 

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
+from plansmith.engine.threads import run_in_thread
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws, plain_numbers
@@ -31,20 +33,10 @@ NOTES: Final[dict[str, Any]] = {
 
 
 class Job:
-    """A call in a thread: reports progress, and learns when it is given up."""
+    """A call in a thread: reports progress; once `given_up`, no one waits for its result."""
 
     def __init__(self, call: Call) -> None:
-        self.call = call
-        self._given_up = threading.Event()
-
-    @property
-    def given_up(self) -> bool:
-        """Whether the caller has gone, so that the work is useless."""
-        return self._given_up.is_set()
-
-    def give_up(self) -> None:
-        """Tells the work that no one waits for it."""
-        self._given_up.set()
+        self.call, self.given_up = call, False
 
 
 @contextmanager
@@ -99,18 +91,12 @@ class ToolSet:
         given = dict(arguments)
         self._check(tool, given)
         job = Job(call)
-
-        def work() -> Json:
-            try:
-                return self._tools[tool].work(given, job)
-            except StopIteration as raised:  # no future can hold it: the call would never end
-                raise RuntimeError(f"{tool} raised {raised!r}") from raised
-
         try:
-            return await asyncio.to_thread(work)
+            result: Json = await run_in_thread(partial(self._tools[tool].work, given, job))
         except asyncio.CancelledError:
-            job.give_up()
+            job.given_up = True
             raise
+        return result
 
     def _check(self, tool: str, arguments: dict[str, Json]) -> None:
         flaw = next(flaws(arguments), None)

@@ -15,11 +15,11 @@ import pytest
 from tests.contract.threads import entry, story
 from tests.postgres import Server
 
+from plansmith.doctor import diagnose
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
-from plansmith.ports import Finding, PlanStore, Record
-from plansmith.store.doctor import diagnose
+from plansmith.ports import Finding, Record, Store
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
@@ -38,7 +38,7 @@ _numbers = itertools.count(1)
 class ThreadKeeper(ThreadStore):
     """The threads of a store, and the store itself for runs."""
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.store = store
 

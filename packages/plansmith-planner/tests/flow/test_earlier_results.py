@@ -338,7 +338,7 @@ async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(
     tools = fakes()
     async with Plansmith(tools=[tools], store=SqliteStore(file), limits=LIMITS) as other:
         # Another process, which knows nothing of conversations.
-        assert await other.store.delete_run(talk.threads["talk"][0])  # type: ignore[attr-defined]
+        assert await other.store.delete_run(talk.threads["talk"][0])
         done = await through(other, await other.get(run.id))
         assert done.status is RunStatus.DONE
         assert arguments(tools, "send") == [{"rows": ROWS}]
@@ -359,7 +359,7 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
         ref = await talk.first()
         run = await talk.submit(sending(ref))
         await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
-        await talk.app.runs.store.delete_run(talk.threads["talk"][0])  # type: ignore[attr-defined]
+        await talk.app.runs.store.delete_run(talk.threads["talk"][0])
         await talk.app.close()
         with sqlite3.connect(file) as database:
             assert database.execute(statement).rowcount

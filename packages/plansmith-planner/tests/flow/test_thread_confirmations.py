@@ -159,7 +159,7 @@ async def test_a_request_whose_run_was_deleted_is_not_made_again(kind: str, tmp_
     smith = Plansmith(model=LookingModel(journey), tools=Desk().tools(), store=store)
     thread = await smith.thread("t")
     first = await done(smith, thread, "Find a flight")
-    await smith.store.delete_run(first.id)  # type: ignore[attr-defined]
+    await smith.store.delete_run(first.id)
     turn = await thread.say("Find another flight", by="ann")
     assert turn.earlier == ()
     assert [each.id for each in await smith.runs()] == [turn.run.id if turn.run else ""]

@@ -13,7 +13,7 @@ from plansmith_postgres.connection import Connection, schema_version
 from plansmith_postgres.store import PostgresStore
 
 if TYPE_CHECKING:
-    from plansmith.engine.run_queue import RunQueue
+    from plansmith.run_queue import RunQueue
 
 _SERVER: Final = """
     SELECT current_setting('server_version'), coalesce(sum(pg_total_relation_size(oid)), 0)::bigint

@@ -26,9 +26,9 @@ from dbos import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.plan.sentence import Sentence
+from plansmith.run_queue import QueueLimits, RunTaker, Taken
 from plansmith_postgres.connection import schema_of
 
 _T = TypeVar("_T")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from plansmith.doctor import verify
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -22,7 +23,6 @@ from plansmith.plan.events import (
     verify_chain,
 )
 from plansmith.plan.plan import Plan
-from plansmith.store.doctor import verify
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal, on_new_store

@@ -16,7 +16,7 @@ from tests.contract.durable_stores import START, AnyStore, DurableStoreContract,
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith.engine.journal import ManyValuesStore, load_results
+from plansmith.engine.journal import load_results
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -321,7 +321,6 @@ async def test_many_values_come_in_their_order_as_objects_of_their_own(
     if kind != "memory":  # nothing is still in its cache
         await store.close()
         store = opened_any(url)
-    assert isinstance(store, ManyValuesStore)
     assert await store.get_many(digests[::-1]) == values[::-1]
     assert await store.get_many([]) == []
     new = await store.put("new")
@@ -361,25 +360,12 @@ async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: P
     await store.close()
 
 
-async def test_the_results_of_a_run_are_read_from_stores_without_many_values_too(
-    tmp_path: Path,
-) -> None:
-    class OneByOne:
-        """A store without `get_many`, as programs may have written one."""
-
-        def __init__(self, store: SqliteStore) -> None:
-            self.append, self.events, self.wait, self.get = (
-                *(store.append, store.events),
-                *(store.wait, store.get),
-            )
-
+async def test_the_results_of_a_run_are_read_together(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     steps = {
         f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
         for place in range(4)
     }
     run = Run(id="r", steps=steps | {"open": StepState()})
-    expected = {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
-    assert await load_results(store, run) == expected
-    assert await load_results(OneByOne(store), run) == expected
+    assert await load_results(store, run) == {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
     await store.close()

@@ -13,11 +13,11 @@ from plansmith import errors as err
 from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.ownership import Owners
-from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
+from plansmith.run_queue import QueueLimits, RunQueue
 from plansmith_server.news import Drafts
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import end
@@ -345,8 +345,8 @@ class BackgroundRuns:
 
     async def _adopt_orphans(self) -> None:
         owners = self._journals.owners
-        for run_id, claim in await owners.left_behind():
-            if run_id in self._not_here:
+        for run_id, (claim, state) in (await owners.states()).items():
+            if state != "dead" or run_id in self._not_here:
                 continue
             if await self.adopt(run_id) and self._adopted.get(run_id) != claim.term:
                 self._adopted[run_id] = claim.term  # whoever executes it claims it

@@ -28,7 +28,7 @@ _EVENT_BYTES: Final = 1_000
 class EventReader:
     """The latest events of a store that were read; whoever is behind reads on from there."""
 
-    def __init__(self, store: p.JournalStore) -> None:
+    def __init__(self, store: p.Store) -> None:
         self._store = store
         self._events: dict[tuple[str, int], Event] = {}
         self._texts: dict[tuple[str, int, str], str] = {}
@@ -73,7 +73,7 @@ class EventReader:
 
 
 async def follow_news(
-    store: p.PlanStore, clock: p.Clock, after: int, *, limit: int
+    store: p.Store, clock: p.Clock, after: int, *, limit: int
 ) -> AsyncIterator[Sequence[p.News]]:
     """Yields the news of a store after a position for ever; waits for a store that is away."""
     while True:
@@ -121,8 +121,7 @@ class ConversationNews:
         for head in self._known.values():
             _put(queue, conversation_row(head))
         self._listeners.add(queue)
-        idle = self._watching is None or self._watching.done()
-        if idle and isinstance(self._store, p.Records):
+        if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch(ThreadStore(self._store)))
         try:
             yield queue

@@ -14,7 +14,6 @@ from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import RULES, AnyStep, ToolStep
-from plansmith.ports import Records
 
 Origins = dict[str, dict[str, str]]
 Tools = Mapping[str, ToolSpec]
@@ -42,7 +41,7 @@ async def _known_of(smith: Plansmith, events: Sequence[e.Event], tools: Tools, d
             found = await smith.store.events(made.id)
             wanted = [each for each in found if not made.event or each.number <= made.event]
             before = await _known_of(smith, wanted, tools, depth + 1)
-        elif first.origin == made.kind == "template" and isinstance(smith.store, Records):
+        elif first.origin == made.kind == "template":
             try:
                 template = (await smith.templates.get(made.id)).plan
                 before = _next(template, Known(), "template", {}, tools)

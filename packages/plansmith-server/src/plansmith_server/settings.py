@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Number, Record, Whole
 from plansmith.plan.sentence import Sentence
+from plansmith.run_queue import QueueLimits
 from plansmith.store.urls import StoreKind, store_kind
 
 # How long runs are kept that are over: hours, days or weeks; empty for ever.

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
 from plansmith.engine.processes import read_kind
-from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.sentence import Sentence
+from plansmith.run_queue import QueueLimits
 from plansmith_server.state import ServerState
 
 # A run that this worker cannot take now waits so long before it is offered again.

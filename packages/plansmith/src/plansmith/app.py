@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, Store
     from plansmith.runs import callbacks
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
@@ -86,7 +86,7 @@ class Plansmith:
         self._given = Arguments.checked(
             model, tools=tools, agents=agents, store=store, settings=settings, clock=clock, **more
         )
-        self.store: PlanStore = self._given.store
+        self.store: Store = self._given.store
 
     @made_once
     def runs(self) -> RunService:

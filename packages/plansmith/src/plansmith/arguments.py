@@ -21,7 +21,7 @@ from plansmith import plugins
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
-from plansmith.ports import Closing
+from plansmith.ports import Closing, Store
 from plansmith.store.urls import open_store
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from plansmith.review import settings as review
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds
+    from plansmith.store import journals_only
     from plansmith.tools import functions
 else:
     lazy_modules(
@@ -50,6 +51,7 @@ else:
         checks="plansmith.check.check_plan",
         difflib="difflib",
         functions="plansmith.tools.functions",
+        journals_only="plansmith.store.journals_only",
         limits="plansmith.plan.limits",
         review="plansmith.review.settings",
     )
@@ -119,7 +121,7 @@ class Parts(Options, total=False):
 class Arguments(NamedTuple):
     """What a Plansmith was given, checked and resolved."""
 
-    store: ports.PlanStore
+    store: Store
     clock: ports.Clock
     sources: list[ports.ToolSource]
     agents: list[ports.Agent]
@@ -194,14 +196,14 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return options
 
 
-def store_of(given: str | ports.PlanStore) -> ports.PlanStore:
+def store_of(given: str | ports.PlanStore) -> Store:
     """Returns a store by its URL, or the given one."""
     if isinstance(given, str):
         return open_store(given)
     if isinstance(given, type) or not callable(getattr(given, "append", None)):
         hint = "give a URL, such as 'sqlite:///runs.db', 'memory', or a store of yours"
         raise Misconfigured(f"{given!r} is not a store", hint=hint)
-    return given
+    return given if isinstance(given, Store) else journals_only.JournalsOnly(given)
 
 
 def sources_of(tools: Sequence[ToolLike]) -> list[ports.ToolSource]:

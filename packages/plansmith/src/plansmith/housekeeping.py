@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.errors import JournalDamaged, Misconfigured, Refused, RunBusy
+from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
-from plansmith.ports import PlanStore, Records
+from plansmith.ports import Store
 from plansmith.runs.deletion import delete_run
 from plansmith.schedules.store import ScheduleStore
 
@@ -21,20 +21,8 @@ _AGE: Final = re.compile(r"([1-9]\d{0,4})([mhdw])")
 _MINUTES: Final = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
 
 
-class PruningStore(Protocol):
-    """A store that can remove what is old."""
-
-    async def over_before(self, before: datetime) -> dict[str, int]:
-        """Returns the runs that ended before a moment, with the bytes of their journals."""
-        ...
-
-    async def prune(self, before: datetime) -> int:
-        """Removes values of before a moment that nothing mentions."""
-        ...
-
-
 # Given a store, runs and a moment: finds those of the runs that are needed after it.
-Needed = Callable[[PlanStore, Collection[str], datetime], Awaitable[set[str]]]
+Needed = Callable[[Store, Collection[str], datetime], Awaitable[set[str]]]
 
 
 class Old(NamedTuple):
@@ -82,7 +70,7 @@ async def find_old(
 
     `needed` finds those that are still needed, such as by a conversation that goes on.
     """
-    found = await _store_of(smith).over_before(before)
+    found = await smith.store.over_before(before)
     kept: set[str] = set()
     if needed is not None:
         kept |= await needed(smith.store, found.keys(), before)
@@ -113,19 +101,9 @@ async def prune(
         except (RunBusy, JournalDamaged):
             busy.add(run)
     old = Old({run: runs[run] for run in runs.keys() - busy}, spared | busy)
-    await _store_of(smith).prune(before)
-    if isinstance(smith.store, Records):
-        await ScheduleStore(smith.store).prune(before)
+    await smith.store.prune(before)
+    await ScheduleStore(smith.store).prune(before)
     return old
-
-
-def _store_of(smith: Plansmith) -> PruningStore:
-    if not hasattr(smith.store, "over_before"):
-        raise Refused(
-            Sentence("this store keeps nothing that could be removed"),
-            hint=Sentence("use SQLite or PostgreSQL"),
-        )
-    return cast("PruningStore", smith.store)
 
 
 async def hold_restored(

@@ -20,15 +20,14 @@ from plansmith.plan.briefs import (
     Usage,
 )
 from plansmith.store_ports import (
+    Beat,
+    Claim,
     Finding,
-    JournalStore,
     News,
     PlanStore,
     Record,
-    Records,
-    RepairStore,
     Sound,
-    SummaryStore,
+    Store,
 )
 
 if TYPE_CHECKING:
@@ -42,20 +41,19 @@ if TYPE_CHECKING:
 
 # Re-exported: what prompts have, and the ports of stores.
 __all__ = [
+    "Beat",
     "Brief",
+    "Claim",
     "ContextBlock",
     "Finding",
-    "JournalStore",
     "Message",
     "News",
     "PlanBrief",
     "PlanStore",
     "Record",
-    "Records",
-    "RepairStore",
     "ReplyBrief",
     "Sound",
-    "SummaryStore",
+    "Store",
     "TriageBrief",
     "Usage",
 ]

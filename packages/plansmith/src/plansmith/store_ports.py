@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from plansmith.plan import sentence
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
@@ -26,8 +28,8 @@ class News(NamedTuple):
     number: int
 
 
-class JournalStore(Protocol):
-    """The part of a store that one run needs.
+class PlanStore(Protocol):
+    """The least that a store has to do: it keeps journals and results, for one process.
 
     Args of methods:
         run: The id of the run.
@@ -74,10 +76,6 @@ class JournalStore(Protocol):
         """
         ...
 
-
-class PlanStore(JournalStore, Protocol):
-    """Stores journals and results."""
-
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
         ...
@@ -116,47 +114,25 @@ class PlanStore(JournalStore, Protocol):
         ...
 
 
-@runtime_checkable
-class SummaryStore(Protocol):
-    """A store that lists and counts runs without reading their journals."""
+class Claim(NamedTuple):
+    """Which process executes a run, and under which term: every claim in a store gets a higher one.
 
-    async def headlines(
-        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
-    ) -> Sequence[Headline]:
-        """Returns runs, newest first.
+    Without an owner the run was left in the middle, and anyone may go on with it.
+    """
 
-        Args:
-            statuses: Only runs with one of these.
-            before: Only runs that are older than the one with this id.
-            text: Only runs that contain this text, casefolded; a run that the store cannot search
-                is included.
-            limit: How many at most.
-        """
-        ...
+    owner: str
+    term: int
 
-    async def unsummed(self) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event."""
-        ...
 
-    async def status_counts(self) -> Mapping[str, int]:
-        """Returns how many runs have each status."""
-        ...
+class Beat(NamedTuple):
+    """A process that renews its lease: how often it did, and how many seconds ago at last."""
 
-    async def day_totals(self) -> Sequence[DayTotal]:
-        """Returns the sums of all summaries, by the day when the run was created."""
-        ...
-
-    async def planned(self) -> Sequence[PlanningFacts]:
-        """Returns how the runs were planned that a planner made a plan for."""
-        ...
-
-    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        """Stores summaries and statuses of runs whose last event still has the given number.
-
-        Args:
-            summaries: The number of the last event, and the summary, of each run.
-        """
-        ...
+    process: str
+    kind: str
+    version: str
+    lease_s: float
+    beats: int = 0
+    silent_s: float = 0.0
 
 
 class Sound(NamedTuple):
@@ -168,39 +144,6 @@ class Sound(NamedTuple):
     events: Sequence[Event]
     last: int
     damage: str = ""
-
-
-@runtime_checkable
-class RepairStore(Protocol):
-    """A store that can read and continue the good part of a damaged journal.
-
-    Args of methods:
-        run: The id of the run.
-    """
-
-    async def sound(self, run: str) -> Sound:
-        """Returns the events of a run up to the first that is missing or altered."""
-        ...
-
-    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Moves the rows after a number away, and appends these events; all or none.
-
-        Args:
-            run: The id of the run.
-            after: The number of the last good event.
-            events: What follows that event instead.
-
-        Returns:
-            The number of moved rows.
-
-        Raises:
-            StaleWriter: The last good event has changed.
-        """
-        ...
-
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the rows that were set aside, with their numbers, oldest first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +205,151 @@ class Record(NamedTuple):
 
 
 @runtime_checkable
-class Records(Protocol):
-    """A store of named, versioned JSON documents; if two write the same version, one wins."""
+class Store(PlanStore, Protocol):
+    """What our stores do: also lists, documents, repairs, deletion, and claims of runs.
+
+    Args of methods:
+        run: The id of the run.
+        events: The next events of one run.
+        values: Inputs and results that they mention by hash.
+        status: The status of the run after them; empty if the writer does not know it.
+        summary: What lists show about the run after them.
+        term: The term under which the run is claimed; 0 if it need not be claimed.
+        digests: The content hashes of values.
+        last: The number of the last event.
+        tombstones: What is kept of calls whose outcome nobody knows.
+        before: A moment.
+        owner: The process that claims the run.
+        instead_of: The term of a claim that this one replaces.
+        beats: How often the present owner has renewed its lease; -1 if that does not matter.
+        unfinished: Whether the run was left in the middle.
+        beat: The process, and what it tells about itself.
+        records: Documents; the first version of a name is 1.
+        kind: The kind of documents.
+        name: The name of a document, unique in its kind.
+        version: The version that is known; 0 waits for the first.
+    """
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+        term: int = 0,
+    ) -> None:
+        """Stores events and values as every store does; whoever executes the run gives its `term`.
+
+        If the run is no longer claimed under it, stores nothing and raises `RunTakenOver`.
+        """
+        ...
+
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values with these content hashes, in this order, each a new object.
+
+        Raises `JournalDamaged` if one of them is missing or altered.
+        """
+        ...
+
+    # Lists and sums, without reading journals.
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns runs, newest first.
+
+        Args:
+            statuses: Only runs with one of these.
+            before: Only runs that are older than the one with this id.
+            text: Only runs that contain this text, casefolded; a run that the store cannot search
+                is included.
+            limit: How many at most.
+        """
+        ...
+
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
+        ...
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        ...
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        ...
+
+    async def planned(self) -> Sequence[PlanningFacts]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        ...
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number.
+
+        Args:
+            summaries: The number of the last event, and the summary, of each run.
+        """
+        ...
+
+    # Repair of a journal.
+
+    async def sound(self, run: str) -> Sound:
+        """Returns the events of a run up to the first that is missing or altered."""
+        ...
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Moves the rows after a number away, and appends these events; all or none.
+
+        Args:
+            run: The id of the run.
+            after: The number of the last good event.
+            events: What follows that event instead.
+
+        Returns:
+            The number of moved rows.
+
+        Raises:
+            StaleWriter: The last good event has changed.
+        """
+        ...
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """Returns the rows that were set aside, with their numbers, oldest first."""
+        ...
+
+    # Deletion and retention.
+
+    async def delete_run(
+        self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
+    ) -> bool:
+        """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
+        ...
+
+    async def tombstones(self) -> Sequence[Any]:
+        """Returns the tombstones of deleted runs, oldest first."""
+        ...
+
+    async def over_before(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the bytes of their journals."""
+        ...
+
+    async def prune(self, before: datetime) -> int:
+        """Removes values of before a moment that nothing mentions."""
+        ...
+
+    async def missing(self) -> Sequence[str]:
+        """Describes the runs that were written and are no longer there."""
+        ...
+
+    async def unmentioned(self) -> int:
+        """Returns how many values no event mentions."""
+        ...
+
+    # Documents: named, with a version; if two write the same version, one wins.
 
     async def put_records(self, records: Sequence[Record]) -> bool:
         """Stores records of which each is the next version of its name, all or none.
-
-        Args:
-            records: The records; the first version of a name is 1.
 
         Returns:
             False if another writer came first.
@@ -277,12 +357,7 @@ class Records(Protocol):
         ...
 
     async def record(self, kind: str, name: str) -> Record | None:
-        """Returns the present version of a record, if there is one.
-
-        Args:
-            kind: The kind of the record.
-            name: Its name, unique in its kind.
-        """
+        """Returns the present version of a record, if there is one."""
         ...
 
     async def records(
@@ -323,11 +398,35 @@ class Records(Protocol):
         ...
 
     async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        """Returns when a record has a later version than this, whoever wrote it.
+        """Returns when a record has a later version than this, whoever wrote it."""
+        ...
 
-        Args:
-            kind: The kind of the record.
-            name: Its name.
-            version: The version that is known; 0 waits for the first.
+    # Which process executes a run, which is not in the journal, and which processes live.
+
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
+        """Claims a run that nobody owns, or that is claimed under the term `instead_of`.
+
+        With `beats`, only if the present owner has not renewed its lease since that number. Returns
+        the claim that holds now.
         """
+        ...
+
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
+        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
+        ...
+
+    async def claim_of(self, run: str) -> Claim | None:
+        """Returns the claim of a run, if there is one."""
+        ...
+
+    async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
+        """Returns every claimed run with its claim, or those of one owner."""
+        ...
+
+    async def beat(self, beat: Beat) -> None:
+        """Renews the lease of a process, and counts that."""
+        ...
+
+    async def beats(self) -> Sequence[Beat]:
+        """Returns all processes; times are those of the store, not of this machine."""
         ...

@@ -26,7 +26,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision
 from plansmith.plan.run import Run, Steps
 from plansmith.plan.summary import Headline, times_of
-from plansmith.ports import JournalStore
+from plansmith.ports import Store
 from plansmith.store.sqlite import SqliteStore
 
 START = datetime(2026, 3, 29, 1, 59, tzinfo=UTC)
@@ -145,11 +145,11 @@ def test_a_step_is_ready_exactly_when_its_needs_are_done(
             assert not graph[name] <= done
 
 
-async def summary_of(store: JournalStore, run: str) -> Any:
+async def summary_of(store: Store, run: str) -> Any:
     return (await Journal.load(run, store=store, clock=SystemClock())).summary()
 
 
-async def need_true(store: JournalStore, headline: Headline, events: Sequence[Event]) -> None:
+async def need_true(store: Store, headline: Headline, events: Sequence[Event]) -> None:
     """What a store tells of a run is what its events say."""
     run = fold(events)
     assert headline.status == run.status

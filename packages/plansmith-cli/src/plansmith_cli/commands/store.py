@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.app import Plansmith
+from plansmith.doctor import diagnose, missing_runs, verify
 from plansmith.engine.ownership import LiveProcess
 from plansmith.engine.processes import described, read_kind
 from plansmith.errors import Misconfigured, PlansmithError, StoreAway
@@ -23,7 +24,6 @@ from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.store import backup
-from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, sqlite_path
 from plansmith.text import padded, safe

@@ -15,7 +15,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Clock, Store
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
 from plansmith_compat.openmanus import dialect
@@ -121,7 +121,7 @@ def plan_text(plan: PlanDict) -> str:
 class PlanBook:
     """Stores plans under ids that the caller chooses; shares them with other processes."""
 
-    def __init__(self, store: PlanStore, clock: Clock, *, by: e.Actor = AGENT) -> None:
+    def __init__(self, store: Store, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self.store = store
         self._runs = NotedRuns(journals=Journals(store=store, clock=clock), by=by)
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import Field, PrivateAttr
 
+from plansmith.arguments import store_of
 from plansmith.clock import SystemClock
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
@@ -107,8 +108,7 @@ class PlanningTool(BaseTool):
         **fields: Any,
     ) -> None:
         super().__init__(**fields)
-        opened = open_store(store) if isinstance(store, str) else store
-        self._book = PlanBook(opened, clock or SystemClock(), by=by)
+        self._book = PlanBook(store_of(store), clock or SystemClock(), by=by)
         self._raises = raises
         self._url = store if isinstance(store, str) and store != "memory" else ""
 

@@ -17,7 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import PlanStore
+from plansmith.ports import Store
 from plansmith.review.policy import active_steps
 from plansmith.runs.decisions import consent_values
 from plansmith_desk.files import moving, tools
@@ -114,7 +114,7 @@ class WorkFiles:
 
 
 async def _writes(
-    store: PlanStore, events: Sequence[e.Event], specs: Mapping[str, ToolSpec]
+    store: Store, events: Sequence[e.Event], specs: Mapping[str, ToolSpec]
 ) -> AsyncIterator[_Write]:
     """Yields what the finished calls of this run did to files."""
     plan: Plan | None = None
@@ -137,7 +137,7 @@ async def _writes(
                 pass
 
 
-async def _value(store: PlanStore, digest: str) -> Any:
+async def _value(store: Store, digest: str) -> Any:
     try:
         return await store.get(digest)
     except JournalDamaged:

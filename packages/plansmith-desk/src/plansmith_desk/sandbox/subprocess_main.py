@@ -49,7 +49,7 @@ def main(handle: int) -> None:
             while True:
                 text = pipe.recv_bytes()
                 if text == CANCEL:
-                    job.give_up()
+                    job.given_up = True
                 else:
                     job = Job(Call(key=""))
                     calls.put((text, job))

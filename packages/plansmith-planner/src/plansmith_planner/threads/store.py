@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
-from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
+from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Actor
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, Finding, PlanStore, Record, Records
+from plansmith.ports import Clock, Finding, Record, Store
 from plansmith_planner.threads import entries as t
 
 _THREAD: Final = "thread"
@@ -47,11 +47,8 @@ class ThreadHeadline(NamedTuple):
 class ThreadStore:
     """The threads of a store; if two write the same number, one wins."""
 
-    def __init__(self, store: PlanStore, clock: Clock | None = None) -> None:
-        if not isinstance(store, Records):
-            hint = Sentence("use SQLite or PostgreSQL")
-            raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
-        self._records: Records = store
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._records = store
         self._clock = clock or SystemClock()
         # The threads that were read last, each with its last entry: the next look begins there.
         self._known: dict[str, tuple[t.ThreadState, str]] = {}
@@ -215,20 +212,16 @@ class ThreadStore:
         return _read_headline(record)
 
 
-async def thread_of(store: PlanStore, run: Run) -> str:
+async def thread_of(store: Store, run: Run) -> str:
     """Returns the thread that a run belongs to; empty if it belongs to none."""
-    if run.options.thread or not isinstance(store, Records):
-        return run.options.thread
-    return await ThreadStore(store).thread_of(run.id)
+    return run.options.thread or await ThreadStore(store).thread_of(run.id)
 
 
-async def needed_by_threads(store: PlanStore, runs: Collection[str], before: datetime) -> set[str]:
+async def needed_by_threads(store: Store, runs: Collection[str], before: datetime) -> set[str]:
     """Returns those of the runs that belong to a conversation that goes on.
 
     It does until its last message is older than `before`, and all of its runs are over.
     """
-    if not isinstance(store, Records):
-        return set()
     threads = ThreadStore(store)
     alive = {await threads.thread_of(run) for run in await store.open_runs()}
     alive |= {head.thread async for head in threads.all_threads() if head.updated >= before}
@@ -253,10 +246,8 @@ def _damaged(code: str, **fields: Any) -> JournalDamaged:
     return JournalDamaged(Sentence(code, **fields), hint=hint)
 
 
-async def check_threads(store: PlanStore) -> list[Finding]:
+async def check_threads(store: Store) -> list[Finding]:
     """Reads all threads, and stores the right headlines instead of wrong ones."""
-    if not isinstance(store, Records):
-        return []
     threads = ThreadStore(store)
     listed = [each.thread async for each in threads.all_threads()]
     findings = [found for each in listed if (found := await threads.check(each)) is not None]

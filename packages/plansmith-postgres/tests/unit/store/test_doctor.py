@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.contract.durable_stores import finished_run
 
+from plansmith.doctor import diagnose, verify
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError
 from plansmith.ports import Finding
-from plansmith.store.doctor import diagnose, verify
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store, sqlite_path

@@ -13,7 +13,7 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Clock, Store
 from plansmith_server.news import EventReader, follow_news
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -102,7 +102,7 @@ class Spans:
 
             yield end
 
-    async def follow(self, store: PlanStore, events: EventReader, clock: Clock) -> None:
+    async def follow(self, store: Store, events: EventReader, clock: Clock) -> None:
         if self._tracer is not None:
             after = await store.wait_news(-1)
             async for news in follow_news(store, clock, after, limit=500):

@@ -35,7 +35,6 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.ports import Records
 from plansmith_planner.threads.thread import Turn
 from plansmith_server.errors import HttpProblem
 from plansmith_server.protocols.programs import ProgramAccess, program_of
@@ -104,7 +103,7 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
 async def _with_templates(state: ServerState, card: t.AgentCard) -> t.AgentCard:
     copy = t.AgentCard()
     copy.CopyFrom(card)
-    known = await state.smith.templates.all() if isinstance(state.smith.store, Records) else {}
+    known = await state.smith.templates.all()
     for each in (each for name, each in known.items() if "@" not in name):
         forms = ", ".join(each.properties) or "no parameters"
         about = each.plan.goal or each.request or each.name

@@ -15,7 +15,6 @@ from plansmith.plan.question_options import ALLOW, FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Records
 from plansmith.runs import decisions as d
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
@@ -146,7 +145,7 @@ async def inbox(ask: Ask, *, count: bool = False) -> Answer:
 async def _failed_schedules(state: ServerState) -> AsyncIterator[dict[str, Any]]:
     """Yields the schedules that were paused after failures, not those a person paused."""
     smith = state.smith
-    for each in await smith.schedules.all() if isinstance(smith.store, Records) else ():
+    for each in await smith.schedules.all():
         if not each.paused:
             continue
         fires = await smith.schedules.shelf.fires(each.id, limit=each.max_failures)

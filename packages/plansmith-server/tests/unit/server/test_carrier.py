@@ -16,10 +16,10 @@ from plansmith import Plan, Run, tool
 from plansmith.app import Plansmith
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import ProcessKind, this_process
-from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import JournalDamaged, StoreAway
 from plansmith.plan.events import Event
 from plansmith.plan.timing import Timing
+from plansmith.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore

@@ -15,7 +15,7 @@ from plansmith.plan.events import AnyBody, CancelAsked, LimitName, QuestionAsked
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, PlanStore, Usage
+from plansmith.ports import Clock, Store, Usage
 
 __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
 
@@ -197,7 +197,7 @@ class RunBudgets:
 
     def __init__(
         self,
-        store: PlanStore,
+        store: Store,
         clock: Clock,
         *,
         price_per_million: Decimal | None = None,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
@@ -19,7 +18,7 @@ from plansmith.plan.fold import apply, fitting
 from plansmith.plan.run import ReportText, Run, Steps, StepState
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Clock, JournalStore, RepairStore, Reply
+from plansmith.ports import Clock, Reply, Store
 
 if TYPE_CHECKING:
     from plansmith.engine.lease import Fence
@@ -36,7 +35,7 @@ _SHORT: Final = 1000
 class Journal:
     """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
 
-    def __init__(self, run: str, *, store: JournalStore, clock: Clock) -> None:
+    def __init__(self, run: str, *, store: Store, clock: Clock) -> None:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
@@ -53,7 +52,7 @@ class Journal:
         self.last = 0
 
     @classmethod
-    async def load(cls, run: str, *, store: JournalStore, clock: Clock) -> Journal:
+    async def load(cls, run: str, *, store: Store, clock: Clock) -> Journal:
         """Loads the journal of a run; a damaged one up to its last good event.
 
         A damaged journal can be read; it accepts no event before it is repaired.
@@ -91,10 +90,7 @@ class Journal:
         try:
             events = await self._until_answered(lambda: store.events(self.id, after=after))
         except JournalDamaged as damage:
-            if not isinstance(store, RepairStore):
-                raise
-            repairing = store
-            sound = await self._until_answered(lambda: repairing.sound(self.id))
+            sound = await self._until_answered(lambda: store.sound(self.id))
             return sound.events[after:], sound.last, sound.damage or damage.message
         return events, 0, ""
 
@@ -310,7 +306,7 @@ def _text(damage: JournalDamaged) -> str:
 
 
 async def whole_run(
-    store: JournalStore,
+    store: Store,
     run: Run,
     results: Mapping[str, Json] | None = None,
     *,
@@ -351,20 +347,8 @@ def _report(
     return make({**kept, **results})
 
 
-@runtime_checkable
-class ManyValuesStore(Protocol):
-    """A store that returns many values at once; of others they are asked for one by one."""
-
-    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
-        """Returns the values with these content hashes, in this order, each a new object.
-
-        Raises `JournalDamaged` if one of them is missing or altered.
-        """
-        ...
-
-
-async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of all finished steps, with one query where the store can do so."""
+async def load_results(store: Store, run: Run) -> dict[str, Json]:
+    """Loads the results of all finished steps, with one query."""
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
@@ -373,15 +357,13 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     return await _load(store, done)
 
 
-async def _load(store: JournalStore, digests: Mapping[str, str]) -> dict[str, Json]:
+async def _load(store: Store, digests: Mapping[str, str]) -> dict[str, Json]:
     if not digests:
         return {}
-    if isinstance(store, ManyValuesStore):
-        return dict(zip(digests, await store.get_many([*digests.values()]), strict=True))
-    return dict(zip(digests, await asyncio.gather(*map(store.get, digests.values())), strict=True))
+    return dict(zip(digests, await store.get_many([*digests.values()]), strict=True))
 
 
-async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
+async def results_left(store: Store, run: Run) -> dict[str, Json]:
     """Loads the results of a damaged run that can still be read."""
     results: dict[str, Json] = {}
     for name, step in run.steps.items():
@@ -391,7 +373,7 @@ async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
     return results
 
 
-async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
+async def load_replies(store: Store, run: Run) -> dict[str, Reply]:
     """Loads the answers to questions of calls, with the state that the calls left."""
     return {
         name: Reply(step.reply.answer, await store.get(step.reply.state))
@@ -400,7 +382,7 @@ async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     }
 
 
-async def load_values(store: JournalStore, run: Run) -> dict[str, Json]:
+async def load_values(store: Store, run: Run) -> dict[str, Json]:
     """Loads what references of a run's plan can use: its results, and those of earlier runs.
 
     A result of an earlier run that is gone or was altered is left out: what uses it fails.

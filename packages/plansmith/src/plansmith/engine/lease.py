@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from plansmith.claim_ports import Beat, OwnerStore, ProcessStore
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import Beat, Store
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -38,10 +38,6 @@ def _version() -> str:
         return "source"
 
 
-class LeaseStore(OwnerStore, ProcessStore, Protocol):
-    """A store that several machines share."""
-
-
 class Fence:
     """The claim under which this process executes a run; every append is made under its `term`.
 
@@ -50,21 +46,20 @@ class Fence:
 
     __slots__ = ("_lease", "_tell_lost", "lost", "run", "term", "uses")
 
-    def __init__(self, run: str, lease: Lease | None, tell_lost: Callable[[str], None]) -> None:
+    def __init__(self, run: str, lease: Lease, tell_lost: Callable[[str], None]) -> None:
         self.run, self._lease, self._tell_lost = run, lease, tell_lost
         self.term = self.uses = 0
         self.lost = False
 
     def now(self) -> float:
-        return self._lease.now() if self._lease is not None else 0.0
+        return self._lease.now()
 
     def is_in_doubt(self, since: float) -> bool:
-        return self._lease is not None and self._lease.is_in_doubt(since)
+        return self._lease.is_in_doubt(since)
 
     async def confirm(self) -> None:
         """Renews the lease, and raises `RunTakenOver` if another process has the run now."""
-        if self._lease is not None:
-            await self._lease.renew()
+        await self._lease.renew()
         if self.lost:
             raise RunTakenOver(
                 Sentence("run {run} was taken over by another process", run=self.run)
@@ -86,7 +81,7 @@ class Lease:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: Store,
         *,
         now: Callable[[], float],
         me: Callable[[], str],
@@ -185,7 +180,7 @@ class OtherMachines:
     watched for a while: a clock that jumps makes nobody dead.
     """
 
-    def __init__(self, store: ProcessStore, *, now: Callable[[], float]) -> None:
+    def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
         self._store, self._now = store, now
         self.beats: Mapping[str, Beat] = {}
         self._since: dict[str, tuple[int, float]] = {}

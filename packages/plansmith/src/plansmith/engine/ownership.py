@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from plansmith.claim_ports import Beat, Claim, OwnerStore, ProcessStore
-from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
+from plansmith.engine.lease import LEASE_S, Fence, Lease, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Beat, Claim, Clock, Store
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
+State: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
 class LiveProcess(NamedTuple):
@@ -36,24 +36,19 @@ class Owners:
 
     def __init__(
         self,
-        store: PlanStore,
+        store: Store,
         clock: Clock,
         *,
         lease_s: float = LEASE_S,
         machine: Machine | None = None,
     ) -> None:
-        self._store = store if isinstance(store, OwnerStore) else None
-        self._clock, self._machine = clock, machine or ThisMachine()
+        self._store, self._clock, self._machine = store, clock, machine or ThisMachine()
         self.me = self._machine.this_process
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
         self._fences: dict[str, Fence] = {}
-        self.lease: Lease | None = None
-        self._others: OtherMachines | None = None
-        if self._store is not None and isinstance(store, ProcessStore):
-            shared = cast("LeaseStore", store)
-            self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me, fences=self._fences)
-            self._others = OtherMachines(shared, now=now)
+        self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, fences=self._fences)
+        self._others = OtherMachines(store, now=now)
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}
@@ -94,7 +89,7 @@ class Owners:
                 fence.term = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(fence)
-                if self.lease is not None and not isinstance(error, RunBusy):
+                if not isinstance(error, RunBusy):
                     self.lease.doubt()  # it may have been claimed
                 raise
         return fence
@@ -107,11 +102,10 @@ class Owners:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
         term = self._end_use(fence)
         try:
-            if term and self._store is not None:
+            if term:
                 await self._store.release(fence.run, term, unfinished=unfinished)
         except StoreAway:
-            if self.lease is not None:
-                self.lease.doubt()
+            self.lease.doubt()
 
     def _end_use(self, fence: Fence) -> int:
         """Counts one task less; returns the term that is to be released."""
@@ -133,10 +127,7 @@ class Owners:
 
     async def _claim_in_store(self, run: str, *, force: bool) -> int:
         """Claims a run, and returns the term."""
-        if self._store is None:
-            return 0
-        if self.lease is not None:
-            await self.lease.begin()
+        await self.lease.begin()
         me, (instead_of, beats) = self.me(), self._left.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
@@ -166,20 +157,17 @@ class Owners:
 
     async def need_writable(self) -> None:
         """Writes an empty change to the store, which fails if the store is read-only."""
-        if self._store is not None:
-            await self._store.release("", 0)
+        await self._store.release("", 0)
 
     async def end(self) -> None:
         """Owns nothing from now on, and tells the other processes so."""
         self.close()
-        if self.lease is not None:
-            await self.lease.end()
+        await self.lease.end()
 
     def close(self) -> None:
         """Renews the lease no more."""
         self._machine.close()
-        if self.lease is not None:
-            self.lease.close()
+        self.lease.close()
 
     # Who lives.
 
@@ -191,64 +179,58 @@ class Owners:
         others = self._elsewhere(owner)
         return others.beats_of(owner) if others is not None else -1
 
-    def _is_dead(self, owner: str, *, certain: bool = True) -> bool:
-        """Tells by the last look at others whether an owner is dead, or at least seems so.
+    def _state(self, owner: str) -> State:
+        """Tells by the last look at others whether an owner lives.
 
-        Only one that stayed silent while it was watched for a while is dead for `certain`.
+        A silent one is dead once it stayed silent while it was watched for a while.
         """
         others = self._elsewhere(owner)
-        if others is not None:
-            return others.is_silent(owner) and not (certain and others.watch_s(owner))
-        elsewhere = self._machine.is_elsewhere(owner)
-        return not owner or (certain if elsewhere else not self._machine.lives_here(owner))
+        if others is None:
+            return "alive" if owner and self._machine.lives_here(owner) else "dead"
+        if others.is_silent(owner):
+            return "unsure" if others.watch_s(owner) else "dead"
+        return "alive"
 
-    async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
-        """Returns all claims of runs, and looks at other machines if they own any."""
-        found = await self._store.claims() if self._store is not None else ()
+    async def states(self) -> dict[str, tuple[Claim, State]]:
+        """Returns the claim of every claimed run, and whether its owner lives."""
+        found = await self._store.claims()
         await self._look_at(claim.owner for _, claim in found)
-        return [each for each in found if not each[0].startswith(_ROLE)]
+        known = {owner: self._state(owner) for owner in {claim.owner for _, claim in found}}
+        runs = (each for each in found if not each[0].startswith(_ROLE))
+        return {run: (claim, known[claim.owner]) for run, claim in runs}
 
     async def _look_at(self, owners: Iterable[str]) -> None:
-        if self._others is not None and any(map(self._machine.is_elsewhere, owners)):
+        if any(map(self._machine.is_elsewhere, owners)):
             await self._others.refresh()
 
     async def refresh(self) -> None:
         """Finds which runs have dead owners, so that each can be claimed without asking first."""
-        left = await self.left_behind()
+        found = (await self.states()).items()
+        left = {run: claim for run, (claim, state) in found if state == "dead"}
         # Of each owner once: a process that died may have left thousands of runs.
-        beats = {owner: self._beats_of(owner) for owner in {claim.owner for _, claim in left}}
-        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left}
-
-    async def left_behind(self) -> Sequence[tuple[str, Claim]]:
-        """Returns the runs, with their claims, that were left in the middle by dead processes."""
-        claims = await self._all_claims()
-        dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
-        return [each for each in claims if each[1].owner in dead]
+        beats = {owner: self._beats_of(owner) for owner in {each.owner for each in left.values()}}
+        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
 
     async def dead(self, processes: Collection[str]) -> set[str]:
         """Returns those of the processes that are dead for certain."""
         await self._look_at(processes)
-        return {each for each in processes if self._is_dead(each)}
+        return {each for each in processes if self._state(each) == "dead"}
 
     async def dead_servers(self) -> set[str]:
         """Returns the other servers and workers of this store that have ended, if it knows them."""
-        if self._others is None:
-            return set()
         await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
-        return {each for each in names if each != me and self._is_dead(each, certain=False)}
+        return {each for each in names if each != me and self._state(each) != "alive"}
 
     async def processes(self) -> list[LiveProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
-        if self._others is None:
-            return []
         await self._others.refresh()
         runs: dict[str, list[str]] = {}
-        for run, claim in await self._all_claims():
+        for run, (claim, _) in (await self.states()).items():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            LiveProcess(beat, not self._is_dead(name, certain=False), tuple(runs.get(name, ())))
+            LiveProcess(beat, self._state(name) == "alive", tuple(runs.get(name, ())))
             for name, beat in self._others.beats.items()
         ]
         return [each for each in found if each.lives or each.runs]
@@ -257,7 +239,7 @@ class Owners:
 
     async def _claimant(self, run: str) -> str:
         """Returns the process that has claimed a run, after a look at its machine."""
-        found = await self._store.claim_of(run) if self._store is not None else None
+        found = await self._store.claim_of(run)
         if found is None:
             return ""
         await self._look_at([found.owner])
@@ -266,26 +248,21 @@ class Owners:
     async def _owner_of(self, run: str) -> str:
         """Returns the process that owns a run, unless it seems dead."""
         owner = await self._claimant(run)
-        return "" if self._is_dead(owner, certain=False) else owner
+        return owner if self._state(owner) == "alive" else ""
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
-        if self._store is None or not runs:
-            return set(runs)
-        claims = dict(await self._all_claims())
-        return {
-            run
-            for run in runs
-            if run in claims and not self._is_dead(claims[run].owner, certain=False)
-        }
+        if not runs:
+            return set()
+        claims = await self.states()
+        return {run for run in runs if run in claims and claims[run][1] == "alive"}
 
     async def marked(self, run: Run) -> Run:
         """Returns the run, marked `interrupted` if it was running and its process is gone."""
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):
             return run
-        is_owned = self._store is None or await self._owner_of(run.id)
-        return run if is_owned else run.replace(interrupted=True)
+        return run if await self._owner_of(run.id) else run.replace(interrupted=True)
 
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
@@ -304,7 +281,7 @@ class Owners:
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         owner = await self._claimant(run)
-        return "" if owner == self.me() or self._is_dead(owner) else described(owner)
+        return "" if owner == self.me() or self._state(owner) == "dead" else described(owner)
 
     # What only one process does at a time.
 
@@ -320,8 +297,7 @@ class Owners:
                 fence = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
-                many = self._others.count() / _FEW if self._others is not None else 0
-                await self._clock.sleep(_LOOK_S * max(1.0, many))
+                await self._clock.sleep(_LOOK_S * max(1.0, self._others.count() / _FEW))
         lost = self._roles[role] = asyncio.Event()
         try:
             yield lost
@@ -331,10 +307,9 @@ class Owners:
 
     async def serve(self, kind: str = "server") -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""
-        if self.lease is not None:
-            self.lease.kind, self.lease.always = kind, True
-            await self.lease.renew()
-            await self.lease.begin()
+        self.lease.kind, self.lease.always = kind, True
+        await self.lease.renew()
+        await self.lease.begin()
 
 
 def _busy(run: str, owner: str) -> RunBusy:

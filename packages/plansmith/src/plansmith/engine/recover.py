@@ -14,7 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.ports import PlanStore, RepairStore
+from plansmith.ports import Store
 
 _SHOWN: Final = 500
 _DIED: Final = Sentence("the process ended during the call")
@@ -71,7 +71,7 @@ def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionA
     )
 
 
-async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
+async def repair(store: Store, journal: Journal, *, by: e.Actor) -> None:
     """Moves damaged events aside; the run continues, paused, after its last good event."""
     lost = await _lost_results(store, journal) if journal.damage is None else ()
     if lost:
@@ -80,8 +80,6 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
         raise Refused(
             Sentence("run.not_damaged", run=journal.id), hint=Sentence("run.verify_checks")
         )
-    if not isinstance(store, RepairStore):
-        raise Refused(Sentence("run.no_repair"), hint=Sentence("use SQLite or PostgreSQL"))
     good, beyond = len(journal.events), journal.beyond
     events: list[e.Event] = []
     if not journal.run.phase.over:
@@ -107,7 +105,7 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
     await journal.catch_up()
 
 
-async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
+async def _lost_results(store: Store, journal: Journal) -> Sequence[int]:
     """Returns the numbers of the events whose result is missing in the store or altered."""
     lost: list[int] = []
     for event in journal.events:

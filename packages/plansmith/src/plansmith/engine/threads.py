@@ -54,14 +54,29 @@ class Threads:
 
     def _start_again(self) -> None:
         self._process = os.getpid()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle = threading.Semaphore(0)
 
-    def start(self, work: Callable[[], Any], ended: Ended) -> Job:
-        """Calls `work` in a thread; then `ended` with its result or error in this event loop."""
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Calls `work` in a thread; not at all if the caller is cancelled before it has begun."""
+        future = asyncio.get_running_loop().create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if not future.done():
+                future.set_result((result, error))
+
+        job = self._start(Job(work, settle))
+        try:
+            result, error = await future
+        finally:
+            job.given_up = True
+        if error is not None:  # raised here: a future would not carry each of them to a task
+            raise error
+        return result
+
+    def _start(self, job: Job) -> Job:
         if self._process != os.getpid():
             self._start_again()  # a fork has no threads of its parent
-        job = Job(work, ended)
         if self._idle.acquire(blocking=False):
             self._jobs.put(job)
         else:
@@ -69,8 +84,8 @@ class Threads:
             threading.Thread(target=self._work, args=[job], daemon=True, name=name).start()
         return job
 
-    def _work(self, job: Job | None) -> None:
-        while job is not None:
+    def _work(self, job: Job) -> None:
+        while True:
             job.run()
             del job  # an idle thread must not keep a result alive
             self._idle.release()
@@ -81,7 +96,5 @@ class Threads:
                     return
                 job = self._jobs.get()  # somebody has just counted on this thread
 
-    def close(self) -> None:
-        """Ends the threads that have nothing to do."""
-        while self._idle.acquire(blocking=False):
-            self._jobs.put(None)
+
+run_in_thread: Final = Threads().run

@@ -29,7 +29,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.ports import Call, PlanStore, Record, Records, Usage
+from plansmith.ports import Call, Record, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
@@ -224,7 +224,7 @@ class _Record:
                 return await runs.answer(played.id, name, given.answer, by=by)
         return played
 
-    async def outcome(self, store: PlanStore, unit: Unit, call: Call) -> Outcome:
+    async def outcome(self, store: Store, unit: Unit, call: Call) -> Outcome:
         """Returns how the call with this key ended."""
         outcomes = self._outcomes.get(call.key)
         if not outcomes:
@@ -294,7 +294,7 @@ class _Clock:
 class _Store(MemoryStore):
     """A store that forgets everything, and has the recorded values and the present templates."""
 
-    def __init__(self, recorded: PlanStore) -> None:
+    def __init__(self, recorded: Store) -> None:
         super().__init__()
         self._recorded = recorded
 
@@ -305,9 +305,7 @@ class _Store(MemoryStore):
             return await self._recorded.get(digest)
 
     async def records(self, kind: str, **which: Any) -> Sequence[Record]:
-        if isinstance(self._recorded, Records):
-            return await self._recorded.records(kind, **which)
-        return []
+        return await self._recorded.records(kind, **which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +313,7 @@ class _RecordedCallees(Callees):
     """Calls with recorded outcomes; no tool, agent or model is called."""
 
     record: _Record = field(kw_only=True)
-    store: PlanStore = field(kw_only=True)
+    store: Store = field(kw_only=True)
 
     async def call(
         self,

@@ -22,7 +22,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
 from plansmith.plan.steps import AgentStep, ReplyStep
 from plansmith.plan.summary import times_of
-from plansmith.ports import PlanStore
+from plansmith.ports import Store
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
@@ -62,7 +62,7 @@ def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, 
     return make
 
 
-async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Report:
+async def load_report(store: Store, run_id: str, *, locale: str = "") -> Report:
     """Builds the report of a run that is over, from the store; in its language if none is given."""
     try:
         events = await store.events(run_id)

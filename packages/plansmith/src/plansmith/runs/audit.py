@@ -16,7 +16,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import is_formula
 
 if TYPE_CHECKING:
-    from plansmith.ports import PlanStore
+    from plansmith.ports import Store
 
 AuditFormat = Literal["jsonl", "csv"]
 COLUMNS: Final = ("at", "user", "kind", "name", "action", "run", "number", "body", "before", "hash")
@@ -46,7 +46,7 @@ class AuditQuery:
         return not late and (self.since is None or event.at >= self.since)
 
 
-async def audited(store: PlanStore, query: AuditQuery) -> AsyncIterator[Event]:
+async def audited(store: Store, query: AuditQuery) -> AsyncIterator[Event]:
     """Yields the events in the order in which they were stored; reads few at a time."""
     position = 0
     while news := await store.news(position, limit=_BATCH):
@@ -64,19 +64,18 @@ async def audited(store: PlanStore, query: AuditQuery) -> AsyncIterator[Event]:
         position = news[-1].position
 
 
-async def _events(store: PlanStore, run: str, numbers: set[int]) -> list[Event]:
+async def _events(store: Store, run: str, numbers: set[int]) -> list[Event]:
     """Returns some events of a run; those that can still be read, if it is damaged."""
     try:
         events = await store.events(run, after=min(numbers) - 1)
     except NotFound:
         return []  # removed meanwhile
     except JournalDamaged:
-        sound = getattr(store, "sound", None)
-        events = (await sound(run)).events if sound is not None else ()
+        events = (await store.sound(run)).events
     return [each for each in events if each.number in numbers]
 
 
-async def audit_lines(store: PlanStore, query: AuditQuery, form: AuditFormat) -> AsyncIterator[str]:
+async def audit_lines(store: Store, query: AuditQuery, form: AuditFormat) -> AsyncIterator[str]:
     """Yields the lines of an export."""
     if form == "csv":
         yield _csv(COLUMNS)

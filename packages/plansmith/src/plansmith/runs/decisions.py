@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
     from plansmith.plan.data import Json
     from plansmith.plan.run_options import SecondPerson
-    from plansmith.ports import PlanStore
+    from plansmith.ports import Store
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 
@@ -179,7 +179,7 @@ def may_change_values(run: Run, asked: e.QuestionAsked, rule: SecondPerson = "ne
     return is_call and stricter(run.options.second_person, rule) == "never"
 
 
-async def consent_values(store: PlanStore, asked: e.QuestionAsked) -> dict[str, Json] | None:
+async def consent_values(store: Store, asked: e.QuestionAsked) -> dict[str, Json] | None:
     """Returns the values of the call that a question asks consent for; None for other ones."""
     if asked.kind != "consent" or not asked.values:
         return None
@@ -188,7 +188,7 @@ async def consent_values(store: PlanStore, asked: e.QuestionAsked) -> dict[str, 
 
 
 async def changed_values(
-    store: PlanStore, asked: e.QuestionAsked, changes: Mapping[str, Json]
+    store: Store, asked: e.QuestionAsked, changes: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Returns the values a person saw, with those that the person changed."""
     seen = await consent_values(store, asked)

@@ -29,11 +29,6 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
         Refused: The run is not over, or the store cannot delete.
         RunBusy: A living process has not let go of the run.
     """
-    delete = getattr(journals.store, "delete_run", None)
-    if delete is None:
-        raise Refused(
-            Sentence("this store cannot remove runs"), hint=Sentence("use SQLite or PostgreSQL")
-        )
     while True:
         try:
             journal = await journals.load(run_id)
@@ -44,7 +39,7 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
             raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
         await journals.owners.need_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
-        if await delete(run_id, last=journal.last, tombstones=found):
+        if await journals.store.delete_run(run_id, last=journal.last, tombstones=found):
             return True
 
 

@@ -28,7 +28,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.summary import OVER_STATUSES, Headline
+from plansmith.plan.summary import OVER_STATUSES
 from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import Environment, acting_steps, changes_of, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
@@ -208,7 +208,7 @@ class PlanIntake:
     def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
-        store: ports.PlanStore,
+        store: ports.Store,
         clock: ports.Clock,
         sources: Sequence[ports.ToolSource] = (),
         agents: Sequence[ports.Agent] = (),
@@ -270,10 +270,6 @@ class PlanIntake:
 
     async def load_templates(self) -> Mapping[str, template.Template]:
         """Returns the present templates; keeps removed ones for runs that still use them."""
-        if not isinstance(self.store, ports.Records):
-            return {
-                name: template.given_template(name, plan) for name, plan in self.templates.items()
-            }
         every = await usable_templates(self.store, self.templates, removed=True)
         self.templates |= {name: each.plan for name, each in every.items()}
         return await usable_templates(self.store, self.templates)
@@ -450,9 +446,7 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            ended: Sequence[Headline] = ()
-            if isinstance(self.store, ports.SummaryStore):
-                ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+            ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
             past = CallTimings()
             for each in reversed(ended):
                 if each.summary is not None:

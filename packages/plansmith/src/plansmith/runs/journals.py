@@ -24,12 +24,11 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import SummaryStore
 
 if TYPE_CHECKING:
     from plansmith.engine.processes import Machine
     from plansmith.plan.data import Json
-    from plansmith.ports import Clock, PlanStore
+    from plansmith.ports import Clock, Store
     from plansmith.report import build
 else:
     lazy_modules(globals(), build="plansmith.report.build")
@@ -59,7 +58,7 @@ class Journals:
     def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
-        store: PlanStore,
+        store: Store,
         clock: Clock,
         ids: Callable[[], str] | None = None,
         folder: Path | str = "",
@@ -100,7 +99,7 @@ class Journals:
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run, and checks every event of it."""
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
-        if journal.damage is not None and isinstance(self.store, SummaryStore):
+        if journal.damage is not None:
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
             with suppress(errors.JournalError, errors.Misconfigured):
                 await self.store.keep_summaries([(journal.last, journal.summary())])

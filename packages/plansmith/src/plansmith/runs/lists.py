@@ -11,11 +11,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from plansmith.errors import JournalError, Misconfigured, NotFound, Refused
+from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
-from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import Headline, ModelUse, RunSummary
-from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ class RunLists:
         # Where few of many may be wanted, many are looked at together.
         size = _PAGE if origin or until else min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._lists.headlines(statuses=asked, before=before, text=text, limit=size)
+            page = await self._store.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._summed(page)
             found += [summary for each, summary in listed if is_wanted(each, summary)]
             # They come in the order of their creation, but clocks differ, and are set back: only
@@ -128,7 +126,7 @@ class RunLists:
     async def sums(self) -> RunSums:
         """Returns the numbers of runs by status and day, their costs, and how they were planned."""
         await self.sum_up(executing=True)
-        totals, planned = await self._lists.day_totals(), await self._lists.planned()
+        totals, planned = await self._store.day_totals(), await self._store.planned()
         days = defaultdict[str, DaySum](DaySum)
         for day, cost, runs, tokens in totals:
             days[day].runs += runs
@@ -145,9 +143,9 @@ class RunLists:
 
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""
-        counts, before = Counter(await self._lists.status_counts()), ""
+        counts, before = Counter(await self._store.status_counts()), ""
         if counts.pop(_UNTOLD, 0):  # those whose status no writer has told
-            lists, size = self._lists, _AT_ONCE
+            lists, size = self._store, _AT_ONCE
             while page := await lists.headlines(statuses=[_UNTOLD], before=before, limit=size):
                 before = page[-1].run
                 counts.update(one.status.value for _, one in await self._summed(page))
@@ -159,19 +157,10 @@ class RunLists:
         It may be interrupted at any time, and done by several processes at once. Runs that are
         being executed are left out, unless `executing`: theirs are stored when they come to rest.
         """
-        if not isinstance(self._store, SummaryStore):
-            return
         every = await self._store.unsummed()
         some = [each for each in every if executing or each.status != RunStatus.RUNNING]
         for start in range(0, len(some), _AT_ONCE):
             await self._keep(await self._summed(some[start : start + _AT_ONCE]))
-
-    @property
-    def _lists(self) -> SummaryStore:
-        if not isinstance(self._store, SummaryStore):
-            why = Sentence("this store keeps no lists of runs")
-            raise Refused(why, hint=Sentence("use SQLite or PostgreSQL"))
-        return self._store
 
     async def _summed(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
         """Returns the summaries of runs; reads the journals of those without a current one."""
@@ -186,7 +175,7 @@ class RunLists:
         # A list can be read where nothing can be written.
         if pairs:
             with suppress(JournalError, Misconfigured):
-                await self._lists.keep_summaries([(each.last, one) for each, one in pairs])
+                await self._store.keep_summaries([(each.last, one) for each, one in pairs])
 
     async def _summary(self, headline: Headline) -> RunSummary | None:
         """Returns the summary of a run; None if the run was removed a moment ago."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.ports import Clock, PlanStore
+    from plansmith.ports import Clock, Store
     from plansmith.runs import editing as edits
     from plansmith.runs import undoing
     from plansmith.runs.replan import Rounds
@@ -103,7 +103,7 @@ class RunService:
         return await self.journals.all()
 
     @property
-    def store(self) -> PlanStore:
+    def store(self) -> Store:
         """Returns the store that keeps the runs."""
         return self.journals.store
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Any, Final
 
-from plansmith.claim_ports import OwnerStore
 from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
 from plansmith.plan import schedules as plans
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
@@ -61,9 +60,7 @@ class Firing:
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
         others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
-        # A store without claims is for one process alone.
-        has_claims = isinstance(self._runs.store, OwnerStore)
-        owned = await self._journals.owners.owned(others) if has_claims else set[str]()
+        owned = await self._journals.owners.owned(others)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
             if not self._journals.is_here(schedule.folder):

@@ -8,12 +8,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json, parse_json
 from plansmith.plan.event_body import moment
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.sentence import Sentence
-from plansmith.ports import PlanStore, Record, Records
+from plansmith.ports import Record, Store
 
 T = TypeVar("T", Schedule, Fire)
 _SCHEDULE: Final = "schedule"
@@ -26,11 +24,8 @@ _SPARED: Final = 100
 class ScheduleStore:
     """The schedules of a store; if two write the same version, one wins."""
 
-    def __init__(self, store: PlanStore) -> None:
-        if not isinstance(store, Records):
-            hint = Sentence("use SQLite or PostgreSQL")
-            raise Misconfigured(Sentence("this store cannot keep schedules"), hint=hint)
-        self._records: Records = store
+    def __init__(self, store: Store) -> None:
+        self._records = store
 
     async def put(self, item: Schedule | Fire) -> bool:
         """Stores the next version of a schedule or a fire; false if another one came first."""

@@ -11,13 +11,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from plansmith.claim_ports import Beat, Claim
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import News, Record, Sound
+from plansmith.ports import Beat, Claim, News, Record, Sound
 from plansmith.store import sql
 from plansmith.store.commit import Append, Request, closed
 from plansmith.store.reading import Followers, ValueCache
@@ -40,7 +39,7 @@ _RECORD: Final = "\n"
 class DatabaseStore(SummaryReads):
     """A store over a database: journals, values, lists of runs, records, claims.
 
-    What its methods do is said where the ports are: `store_ports`, `claim_ports`, `housekeeping`.
+    What its methods do is said where the ports are: `store_ports`.
     """
 
     def __init__(self, dialect: Dialect, *, now: Callable[[], datetime]) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from plansmith.claim_ports import Claim
 from plansmith.lazy import lazy_modules
-from plansmith.ports import News, Record
+from plansmith.store_ports import Beat, Claim, News, Record, Sound
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from plansmith.plan import data
     from plansmith.plan import summary as summaries
     from plansmith.plan.data import Content, Json
@@ -28,6 +29,7 @@ else:
     )
 
 _ANY_RUN: Final = ""  # the name that no run has
+_OVER: Final = "run_finished"
 
 
 class MemoryStore:
@@ -45,6 +47,7 @@ class MemoryStore:
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self._tombstones: list[Json] = []
+        self._aside: dict[str, list[Event]] = {}
         self._claims: dict[str, Claim] = {}
         self._terms = 0
         self._statuses: dict[str, str] = {}
@@ -102,8 +105,7 @@ class MemoryStore:
 
     async def open_runs(self) -> Sequence[str]:
         """Returns the ids of the runs that are not over, oldest first."""
-        over = "run_finished"
-        return [run for run, events in self._events.items() if events[-1].body.type != over]
+        return [run for run, events in self._events.items() if events[-1].body.type != _OVER]
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Returns the events of all runs after a position, in the order of their appending."""
@@ -197,6 +199,30 @@ class MemoryStore:
         """Returns the values of content hashes, in this order."""
         return [await self.get(each) for each in digests]
 
+    async def sound(self, run: str) -> Sound:
+        """Returns the events of a run: nothing damages them here."""
+        events = await self.events(run)
+        return Sound(events, len(events))
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Moves the events after a number away, and appends these; returns how many it moved."""
+        journal = self._events.get(run, [])
+        kept = journal[after - 1] if 0 < after <= len(journal) else None
+        if kept is None or (events and events[0].before != kept.hash):
+            raise rows.stale(run, after + 1)
+        gone = journal[after:]
+        self._aside.setdefault(run, []).extend(gone)
+        self._news = [None if each in gone else each for each in self._news] + [*events]
+        journal[after:] = events
+        self._statuses[run] = ""
+        self._summaries.pop(run, None)
+        self._wake(run, _ANY_RUN)
+        return len(gone)
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """Returns the events that were set aside, with their numbers, oldest first."""
+        return [(each.number, each.body_text) for each in self._aside.get(run, ())]
+
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
         del beats  # no other machine has this store
@@ -222,6 +248,13 @@ class MemoryStore:
         """Returns every claimed run with its claim, or those of one owner."""
         return [each for each in self._claims.items() if owner in ("", each[1].owner)]
 
+    async def beat(self, beat: Beat) -> None:
+        """Does nothing: no other process has this store."""
+
+    async def beats(self) -> Sequence[Beat]:
+        """Returns no process."""
+        return []
+
     async def delete_run(
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
@@ -232,7 +265,7 @@ class MemoryStore:
         del self._events[run]
         self._tombstones += tombstones
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._claims):
+        for kept in (self._statuses, self._summaries, self._claims, self._aside):
             kept.pop(run, None)
         self._records = {key: each for key, each in self._records.items() if each.run != run}
         return True
@@ -240,6 +273,27 @@ class MemoryStore:
     async def tombstones(self) -> Sequence[Json]:
         """Returns the tombstones of deleted runs, oldest first."""
         return [*self._tombstones]
+
+    async def over_before(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the bytes of their journals."""
+        return {
+            run: sum(len(each.body_text) for each in events)
+            for run, events in self._events.items()
+            if events[-1].body.type == _OVER and events[-1].at < before
+        }
+
+    async def prune(self, before: datetime) -> int:
+        """Removes no value: all of them go with this process."""
+        del before
+        return 0
+
+    async def missing(self) -> Sequence[str]:
+        """Returns nothing: what is gone was deleted."""
+        return []
+
+    async def unmentioned(self) -> int:
+        """Counts no value, as `prune` removes none."""
+        return 0
 
     async def put_records(self, records: Sequence[Record]) -> bool:
         """Stores records of which each is the next version of its name, all or none."""

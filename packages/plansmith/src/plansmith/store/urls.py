@@ -12,9 +12,9 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from plansmith.engine.run_queue import RunQueue
     from plansmith.plan import sentence
     from plansmith.ports import Finding
+    from plansmith.run_queue import RunQueue
     from plansmith.store import memory, sqlite
     from plansmith.store.database_store import DatabaseStore
 else:

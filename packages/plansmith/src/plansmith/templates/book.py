@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
 from plansmith.engine.call import Callees
-from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
+from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
@@ -21,7 +21,7 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Clock, PlanStore, Record, Records
+from plansmith.ports import Clock, Record, Store
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.template import (
     REQUEST,
@@ -48,7 +48,7 @@ _REMOVED: Final = "removed"
 class Intake(Protocol):
     """What templates need of `PlanIntake`."""
 
-    store: PlanStore
+    store: Store
     clock: Clock
     templates: dict[str, Plan]
 
@@ -186,7 +186,7 @@ class TemplateBook:
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
         body = canonical_json(signed.to_json()).decode()
-        name, records = template.name, _records(self._intake.store)
+        name, records = template.name, self._intake.store
         while True:
             last = await records.records(_KIND, label=name, newest=True, limit=1)
             number = int(last[0].place) + 1 if last else 1
@@ -205,7 +205,7 @@ class TemplateBook:
         if template.name in self.shipped() and name not in await self.all():
             raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
         _refuse_unsaved(template)
-        records = _records(self._intake.store)
+        records = self._intake.store
         while True:
             found = [
                 each._replace(version=each.version + 1, state=_REMOVED)
@@ -283,21 +283,14 @@ def _refuse_errors(problems: Sequence[Problem]) -> None:
         raise PlanInvalid(errors)
 
 
-def _records(store: PlanStore) -> Records:
-    if not isinstance(store, Records):
-        hint = Sentence("use SQLite or PostgreSQL")
-        raise Misconfigured(Sentence("this store cannot keep templates"), hint=hint)
-    return store
-
-
 async def usable_templates(
-    store: PlanStore, given: Mapping[str, Plan], *, removed: bool = False
+    store: Store, given: Mapping[str, Plan], *, removed: bool = False
 ) -> dict[str, Template]:
     """Returns the templates that are stored, and those in `given`.
 
     With `removed` also removed versions, for runs that were planned with them.
     """
-    kept = sorted(await _records(store).records(_KIND), key=lambda each: each.label)
+    kept = sorted(await store.records(_KIND), key=lambda each: each.label)
     known: dict[str, Template] = {}
     for each in kept:
         if removed or each.state != _REMOVED:

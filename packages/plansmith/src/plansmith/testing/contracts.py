@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -203,12 +203,6 @@ class PlanStoreContract:
             await store.get("0" * 64)
 
 
-class RecordStore(ports.Records, ports.JournalStore, Protocol):
-    """A store of runs and records."""
-
-    async def delete_run(self, run: str) -> bool: ...
-
-
 def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> ports.Record:
     """Returns a version of a record."""
     return ports.Record(kind, name, version, f'{{"text":"{name} {version} \u6696"}}', **more)  # type: ignore[arg-type]
@@ -217,12 +211,11 @@ def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> p
 class RecordsContract:
     """Tests for stores that keep records; define `make_store`."""
 
-    def make_store(self) -> RecordStore:
+    def make_store(self) -> ports.Store:
         raise NotImplementedError
 
     @on_new_store
-    async def test_a_record_comes_back_as_it_was_put(self, store: RecordStore) -> None:
-        assert isinstance(store, ports.Records)
+    async def test_a_record_comes_back_as_it_was_put(self, store: ports.Store) -> None:
         put = record("a", label="'; --", place="%s :kind", state="open", run="r")
         assert await store.put_records([put])
         assert await store.put_records([])
@@ -231,7 +224,7 @@ class RecordsContract:
         assert await store.record("other", "a") is None
 
     @on_new_store
-    async def test_a_version_is_followed_only_by_the_next(self, store: RecordStore) -> None:
+    async def test_a_version_is_followed_only_by_the_next(self, store: ports.Store) -> None:
         assert not await store.put_records([record("a", 2)])
         assert await store.put_records([record("a")])
         assert await store.put_records([record("a", 2)])
@@ -240,7 +233,7 @@ class RecordsContract:
         assert await store.record("note", "a") == record("a", 2)
 
     @on_new_store
-    async def test_records_are_put_together_or_not_at_all(self, store: RecordStore) -> None:
+    async def test_records_are_put_together_or_not_at_all(self, store: ports.Store) -> None:
         await store.put_records([record("b")])
         assert not await store.put_records([record("a"), record("b"), record("c")])
         assert list(await store.records("note")) == [record("b")]
@@ -248,7 +241,7 @@ class RecordsContract:
         assert list(await store.records("note")) == [record("a"), record("b", 2)]
 
     @on_new_store
-    async def test_of_many_who_write_one_version_exactly_one_wins(self, store: RecordStore) -> None:
+    async def test_of_many_who_write_one_version_exactly_one_wins(self, store: ports.Store) -> None:
         rivals = [record("a", label=f"{number}") for number in range(9)]
         won = await asyncio.gather(*(store.put_records([each]) for each in rivals))
         assert sum(won) == 1
@@ -256,7 +249,7 @@ class RecordsContract:
 
     @on_new_store
     async def test_lists_choose_by_label_and_state_and_sort_by_place(
-        self, store: RecordStore
+        self, store: ports.Store
     ) -> None:
         a = record("a", place="3", label="x")
         b = record("b", place="1", label="y", state="open")
@@ -275,7 +268,7 @@ class RecordsContract:
 
     @on_new_store
     async def test_removed_records_take_those_that_are_labelled_with_their_names(
-        self, store: RecordStore
+        self, store: ports.Store
     ) -> None:
         parts = [record(f"{of}{n}", kind="part", label=of) for of in "ab" for n in (1, 2)]
         await store.put_records([record("a"), record("b"), record("c"), *parts])
@@ -288,7 +281,7 @@ class RecordsContract:
         assert await store.put_records([record("a")])
 
     @on_new_store
-    async def test_a_record_of_a_run_is_deleted_with_the_run(self, store: RecordStore) -> None:
+    async def test_a_record_of_a_run_is_deleted_with_the_run(self, store: ports.Store) -> None:
         await store.append(journal("r", 2))
         kept = record("b")
         await store.put_records([record("a", run="r"), kept])
@@ -297,7 +290,7 @@ class RecordsContract:
 
     @on_new_store
     async def test_waiting_for_a_record_ends_with_its_next_version_and_no_other(
-        self, store: RecordStore
+        self, store: ports.Store
     ) -> None:
         await store.put_records([record("a")])
         await asyncio.wait_for(store.wait_record("note", "a", version=0), 30)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_t
 import pydantic
 from pydantic_core import PydanticSerializationError
 
-from plansmith.engine.threads import Threads
+from plansmith.engine.threads import run_in_thread
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -191,7 +190,6 @@ class FunctionTools:
             each if isinstance(each, FunctionTool) else tool(each) for each in tools
         ]
         self._tools = {each.spec.name: each for each in made}
-        self._threads = Threads()
         if len(self._tools) < len(made):
             names = [each.spec.name for each in made]
             twice = next(name for name in names if names.count(name) > 1)
@@ -208,29 +206,8 @@ class FunctionTools:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         function = self._tools[tool]
         work = function.bind(arguments, call)
-        result = await work() if function.is_async else await self._in_a_thread(work)
+        result = await work() if function.is_async else await run_in_thread(work)
         return function.to_json(result)
-
-    async def _in_a_thread(self, work: Callable[[], Any]) -> Any:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if not future.done():
-                future.set_result((result, error))
-
-        job = self._threads.start(work, settle)
-        try:
-            result, error = await future
-        finally:
-            job.given_up = True
-        if error is not None:  # raised here: a future would not carry each of them to a task
-            raise error
-        return result
-
-    async def close(self) -> None:
-        """Ends the threads that have nothing to do; functions can still be called."""
-        self._threads.close()
 
 
 def _arguments_model(

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from plansmith.doctor import diagnose
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.events import (
@@ -33,7 +34,6 @@ from plansmith.plan.events import (
 )
 from plansmith.store import rows
 from plansmith.store.commit import Request
-from plansmith.store.doctor import diagnose
 from plansmith.store.sql import VERSION
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database, store_error

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
@@ -16,7 +16,7 @@ from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Finding, PlanStore, SummaryStore
+from plansmith.ports import Finding, Store
 from plansmith.runs.journals import Journals
 from plansmith.store.sql import VERSION
 from plansmith.store.sqlite_file import is_locked, is_ours, setting, store_error
@@ -26,15 +26,7 @@ _LITTLE_ROOM: Final = 100_000_000
 _SHOWN: Final = 20
 
 
-class _Examined(PlanStore, SummaryStore, Protocol):
-    """A store that can also count values that no event mentions."""
-
-    async def unmentioned(self) -> int: ...
-    async def missing(self) -> Sequence[str]: ...
-    async def tombstones(self) -> Sequence[Any]: ...
-
-
-Check = Callable[[PlanStore], Awaitable[list[Finding]]]
+Check = Callable[[Store], Awaitable[list[Finding]]]
 
 
 async def diagnose(
@@ -66,12 +58,12 @@ async def diagnose(
     return findings
 
 
-async def verify(store: PlanStore, run: str) -> int:
+async def verify(store: Store, run: str) -> int:
     """Verifies a run's hash chain, its fold and all results; returns its number of events."""
     return len((await _verified(store, run)).events)
 
 
-async def _verified(store: PlanStore, run: str) -> Journal:
+async def _verified(store: Store, run: str) -> Journal:
     # If it is damaged, lists tell of that from now on.
     journal = await Journals(store=store, clock=SystemClock()).load(run)
     journal.need_sound()
@@ -88,7 +80,7 @@ async def _verified(store: PlanStore, run: str) -> Journal:
     return journal
 
 
-async def _diagnose_runs(store: _Examined, *, sample: int | None) -> list[Finding]:
+async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
     missing = await missing_runs(store)
     count = len(await store.runs())
     some = await store.headlines(limit=count if sample is None else sample)
@@ -120,7 +112,7 @@ async def _diagnose_runs(store: _Examined, *, sample: int | None) -> list[Findin
     ]
 
 
-async def _deleted(store: _Examined) -> list[Finding]:
+async def _deleted(store: Store) -> list[Finding]:
     """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
     hint = Sentence("find out there, by hand: the journal is gone")
     return [
@@ -139,7 +131,7 @@ async def _deleted(store: _Examined) -> list[Finding]:
     ]
 
 
-async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
+async def _summaries(store: Store, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
     """Stores the right summaries instead of wrong ones."""
     if not wrong:
         return Finding("ok", "summaries", Sentence("they agree with the journals"))
@@ -155,7 +147,7 @@ async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) 
     return Finding("warning", "summaries", what)
 
 
-async def _values(store: _Examined) -> Finding:
+async def _values(store: Store) -> Finding:
     try:
         unused = await store.unmentioned()
     except PlansmithError as error:
@@ -164,13 +156,12 @@ async def _values(store: _Examined) -> Finding:
     return Finding("ok", "values", summary, Sentence("retention removes them") if unused else "")
 
 
-async def missing_runs(store: Any) -> list[Finding]:
+async def missing_runs(store: Store) -> list[Finding]:
     """Returns runs that were written and are no longer there."""
     hint = Sentence("restore the store from a backup; nothing of them is left to be repaired")
-    found = await store.missing() if hasattr(store, "missing") else ()
     return [
         Finding("error", "missing", Sentence("written and gone: {run}", run=each), hint)
-        for each in found
+        for each in await store.missing()
     ]
 
 
