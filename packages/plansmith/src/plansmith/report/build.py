@@ -21,7 +21,6 @@ from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
 from plansmith.plan.steps import AgentStep, ReplyStep
-from plansmith.plan.summary import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
@@ -277,14 +276,13 @@ class _Ending:
         tokens: int | None = run.tokens
         if not tokens and run.plan and any(isinstance(step, AgentStep) for step in run.plan.steps):
             tokens = None
-        times = times_of(self.events)
         return Took(
             calls=run.calls or sum(state.attempts for state in run.steps.values()),
             tokens=tokens,
             money_usd=None if unknown and not run.money else run.money,
             some_prices_unknown=unknown or tokens is None,
-            seconds=times.working if self.events else None,
-            times=times,
+            seconds=run.times.working if self.events else None,
+            times=run.times,
         )
 
 

@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import JournalError, Misconfigured, NotFound, Refused
-from plansmith.plan.run import RunStatus
+from plansmith.plan.run import ModelUse, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.summary import Headline, ModelUse, RunSummary
+from plansmith.plan.summary import Headline, RunSummary
 from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 
