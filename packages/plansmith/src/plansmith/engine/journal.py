@@ -299,16 +299,9 @@ def _text(damage: JournalDamaged) -> str:
 
 
 async def whole_run(
-    store: JournalStore,
-    run: Run,
-    results: Mapping[str, Json] | None = None,
-    *,
-    make_report: Callable[[Mapping[str, Json]], str] | None = None,
+    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
 ) -> Run:
-    """Returns a run with its results and report; loads results that are not given.
-
-    `make_report` is called when the report is first read, if the run has not stored one.
-    """
+    """Returns a run with its results and stored report; loads results that are not given."""
     steps = Steps.of(run.steps)
     if results is None:
         try:
@@ -318,26 +311,9 @@ async def whole_run(
             # The rest of the run can still be shown.
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or _text(damage))
-    text = run.report_text
     if run.report_hash:
-        text = ReportText(str(await store.get(run.report_hash)))
-    elif make_report is not None:
-        text = ReportText(make=partial(_report, make_report, steps, results))
-    elif not results:
-        return run
-    return run.replace(steps=steps.with_results(results), report_text=text)
-
-
-def _report(
-    make: Callable[[Mapping[str, Json]], str], steps: Steps, results: Mapping[str, Json]
-) -> str:
-    """Makes a report of these results and of those that the steps had already."""
-    kept = {
-        name: step.result
-        for name, step in steps.items()
-        if step.result_hash and step.settled and name not in steps.index.unread
-    }
-    return make({**kept, **results})
+        run = run.replace(report_text=ReportText(str(await store.get(run.report_hash))))
+    return run.replace(steps=steps.with_results(results)) if results else run
 
 
 @runtime_checkable

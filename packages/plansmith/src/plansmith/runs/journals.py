@@ -168,11 +168,10 @@ class Journals:
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
         run = with_ready_steps(journal.run)
-        make = build.report_maker(run, journal.events)
-        whole = await whole_run(self.store, run, results, make_report=make)
+        whole = await whole_run(self.store, run, results)
         if results is None:
             journal.keep_results(whole)
-        return await self.owners.marked(whole)
+        return await self.owners.marked(build.with_report(whole, journal.events))
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
