@@ -22,11 +22,6 @@ class CallTimings:
         for name, each in (known or {}).items():
             self.learn({name: [Cost(each.seconds, each.tokens)]})
 
-    @property
-    def costs(self) -> Mapping[str, Sequence[Cost]]:
-        """Returns the costs of the last calls, by tool or agent."""
-        return self._costs
-
     def measured(self, names: Iterable[str]) -> dict[str, Measured]:
         """Returns the median cost of each of these tools and agents that was called before."""
         known = [name for name in names if name in self._costs]
