@@ -8,7 +8,7 @@ const PLANNING = new Set(["changes_asked", "replan_started"]);
 const DECIDING = new Set(["plan_proposed", "review_asked"]);
 const ENDING = new Set(["step_done", "step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reused"]);
 
-// What a run is doing, as `plan/summary.py` counts it: no call is open, and a person is waited for.
+// What a run is doing, as `plan/fold.py` counts it: no call is open, and a person is waited for.
 class RunClock {
   private readonly calls = new Set<string>();
   private readonly questions = new Set<string>();

@@ -21,9 +21,9 @@ from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event, next_event
 from plansmith.plan.planning import PlanningFigures
-from plansmith.plan.run import Run
+from plansmith.plan.run import ModelUse, Run
 from plansmith.plan.schedules import Fire, FireState, Schedule
-from plansmith.plan.summary import ModelUse, RunSummary
+from plansmith.plan.summary import RunSummary
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call, Usage
 from plansmith.schedules.store import ScheduleStore
@@ -337,7 +337,7 @@ async def test_lists_sums_and_estimates_read_no_journal_after_a_restart(tmp_path
         sums = await lists.sums()
         assert sums.statuses == {"done": 25, "reviewing": 25}
         assert sum(day.runs for day in sums.days.values()) == 50
-        assert len((await smith.runs.intake.past()).costs["look"]) == 20
+        assert (await smith.runs.intake.past()).measured(["look"])
         assert await smith.runs.metrics()
     assert not store.read
 

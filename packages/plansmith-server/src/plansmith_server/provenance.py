@@ -39,8 +39,7 @@ async def _known_of(smith: Plansmith, events: Sequence[e.Event], tools: Tools, d
         made = created.origin
         if first.origin == "rerun" and made.kind == "run":  # if that run still exists
             found = await smith.store.events(made.id)
-            wanted = [each for each in found if not made.event or each.number <= made.event]
-            before = await _known_of(smith, wanted, tools, depth + 1)
+            before = await _known_of(smith, found, tools, depth + 1)
         elif first.origin == made.kind == "template":
             try:
                 template = (await smith.templates.get(made.id)).plan

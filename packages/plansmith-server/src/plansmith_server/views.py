@@ -31,7 +31,7 @@ from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
-from plansmith.plan.summary import RunSummary, times_of
+from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import Environment, active_steps
 from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
@@ -306,7 +306,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         origin=run.origin.to_json(),
         conversation=await thread_of(smith.store, run),
         last=run.last.number if run.last else 0,
-        times=view(TimesView, times_of(events), at=events[-1].at if events else None),
+        times=view(TimesView, run.times, at=events[-1].at if events else None),
     )
 
 

@@ -15,7 +15,7 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.summary import RunSummary
+from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Finding, Store
 from plansmith.runs.journals import Journals
 from plansmith.store.sql import VERSION
@@ -88,7 +88,7 @@ async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
     wrong: list[tuple[int, RunSummary]] = []
     for stored in reversed(some):
         try:
-            found = (await _verified(store, stored.run)).summary()
+            found = summary_of((await _verified(store, stored.run)).run)
         except PlansmithError as error:
             damaged.append(_finding_of(f"run {stored.run}", error))
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -10,14 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting
-from plansmith.plan.run import ReportText, Run, Steps, StepState
+from plansmith.plan.run import ReportText, Run, RunStatus, Steps, StepState
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.plan.summary import RunSummary
+from plansmith.plan.summary import summary_of
 from plansmith.ports import Clock, Reply, Store
 
 if TYPE_CHECKING:
@@ -39,8 +37,6 @@ class Journal:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
-        self._summaries = SummaryMaker()
-        self._summary: RunSummary | None = None
         self.events: list[e.Event] = []
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
@@ -107,7 +103,6 @@ class Journal:
             good = fitting(events, self._run)
             self._run = apply(self._run, good)
         self.events += good
-        self._summaries.plan = self._run.plan
         self.beyond = events[len(good) :]
         self.last = max(last, len(self.events))
         self.damage = self._damaged(why) if why else None
@@ -131,14 +126,14 @@ class Journal:
     def rewind(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, self.events[: number - 1]
-        self._run, self._summaries = apply(Run(id=self.id), self.events), SummaryMaker()
+        self._run = apply(Run(id=self.id), self.events)
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = self._damaged(why)
 
     def copy(self) -> Journal:
         """Returns a journal that has read the same, for another writer; it owns nothing."""
-        copied, own = copy(self), {"events": [*self.events], "_summaries": self._summaries.copy()}
-        vars(copied).update(own, fence=None, retry=None)
+        copied = copy(self)
+        vars(copied).update(events=[*self.events], fence=None, retry=None)
         return copied
 
     async def wait(self) -> None:
@@ -180,10 +175,12 @@ class Journal:
         except JournalDamaged as misfit:
             hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
-        status, summary = self._summaries.look(later, self.events, events)
+        # While steps of one plan run, nobody needs another summary.
+        same = later.status is RunStatus.RUNNING and later.plan is self._run.plan
+        summary = None if same else summary_of(later)
         # Write, under the term of the claim.
         fence = self.fence
-        about: dict[str, Any] = {"status": status, "summary": summary}
+        about: dict[str, Any] = {"status": later.status.value, "summary": summary}
         if fence is not None and fence.term:
             about["term"] = fence.term
         write = partial(self._store.append, events, values, **about)
@@ -193,7 +190,6 @@ class Journal:
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._run = later
             self.events += events
-            self._summary = summary or self._summary
         if fence is not None and fence.is_in_doubt(began):
             await self._confirm(fence)
         return events
@@ -258,13 +254,6 @@ class Journal:
             return False
         return True
 
-    def summary(self) -> RunSummary:
-        """Returns the summary of the run; of a damaged one, at its last good event."""
-        if not self.damage and self._summary and self._summary.number == len(self.events):
-            return self._summary
-        found = self._summaries.summary(self._run, self.events)
-        return dataclasses.replace(found, damage=_text(self.damage)) if self.damage else found
-
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
@@ -305,17 +294,8 @@ def _text(damage: JournalDamaged) -> str:
     return with_hint(damage.message, damage.hint)
 
 
-async def whole_run(
-    store: Store,
-    run: Run,
-    results: Mapping[str, Json] | None = None,
-    *,
-    make_report: Callable[[Mapping[str, Json]], str] | None = None,
-) -> Run:
-    """Returns a run with its results and report; loads results that are not given.
-
-    `make_report` is called when the report is first read, if the run has not stored one.
-    """
+async def whole_run(store: Store, run: Run, results: Mapping[str, Json] | None = None) -> Run:
+    """Returns a run with its results and stored report; loads results that are not given."""
     steps = Steps.of(run.steps)
     if results is None:
         try:
@@ -325,26 +305,9 @@ async def whole_run(
             # The rest of the run can still be shown.
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or _text(damage))
-    text = run.report_text
     if run.report_hash:
-        text = ReportText(str(await store.get(run.report_hash)))
-    elif make_report is not None:
-        text = ReportText(make=partial(_report, make_report, steps, results))
-    elif not results:
-        return run
-    return run.replace(steps=steps.with_results(results), report_text=text)
-
-
-def _report(
-    make: Callable[[Mapping[str, Json]], str], steps: Steps, results: Mapping[str, Json]
-) -> str:
-    """Makes a report of these results and of those that the steps had already."""
-    kept = {
-        name: step.result
-        for name, step in steps.items()
-        if step.result_hash and step.settled and name not in steps.index.unread
-    }
-    return make({**kept, **results})
+        run = run.replace(report_text=ReportText(str(await store.get(run.report_hash))))
+    return run.replace(steps=steps.with_results(results)) if results else run
 
 
 async def load_results(store: Store, run: Run) -> dict[str, Json]:

@@ -586,8 +586,9 @@ def read_event(value: Mapping[str, Any]) -> Event:
         raise JournalDamaged(Sentence("an event cannot be read: {error}", error=error)) from None
 
 
-def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:
+def verify_chain(events: Iterable[Event]) -> Event | None:
     """Checks numbers, links and hashes; returns the last event or raises `JournalDamaged`."""
+    last: Event | None = None
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
         place = {"number": number, "run": event.run}

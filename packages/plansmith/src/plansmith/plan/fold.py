@@ -22,6 +22,7 @@ from plansmith.plan.run import (
     UNFINISHED,
     Covered,
     Made,
+    ModelUse,
     Prefetch,
     Run,
     RunStatus,
@@ -107,6 +108,7 @@ class _Fold:
     def __init__(self, run: Run) -> None:
         self.run, self.steps = run, Steps(run.steps)
         self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
+        self.calling, self.spent = run.calling, run.spent
         self._last = run.last
 
     def take(self, event: e.Event) -> None:
@@ -119,11 +121,21 @@ class _Fold:
             raise _misfit(event, "a run begins with run_created, once")
         if run.phase in OVER:
             raise _misfit(event, "the run is over")
+        if last is not None and event.at > last.at:
+            self._count_time(event, event.at - last.at)
         try:
             _HANDLERS[kind](self, event, event.body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise _misfit(event, repr(error)) from error
         self._last = event
+
+    def _count_time(self, event: e.Event, passed: timedelta) -> None:
+        """Adds the time before an event to what the run was doing."""
+        if getattr(event.body, "died", False):
+            return  # how long a call took whose process died, nobody knows
+        doing = "waiting" if self.run.paused or self.questions else self.run.doing
+        doing = "running" if self.calling else doing
+        self.spent = {**self.spent, doing: self.spent.get(doing, timedelta()) + passed}
 
     def result(self) -> Run:
         """Returns the run after the events."""
@@ -132,6 +144,8 @@ class _Fold:
             steps=self.steps,
             questions=self.questions,
             asked_at=self.asked_at,
+            calling=self.calling,
+            spent=self.spent,
             last=self._last,
             updated_at=self._last.at if self._last else None,
         )
@@ -143,6 +157,15 @@ class _Fold:
         if tokens or cost:
             money = self.run.money + (Decimal(cost) if cost else 0)
             self._set(tokens=self.run.tokens + tokens, money=money)
+
+    def _planned(self, body: e.PlanningBody) -> None:
+        """Counts what planning used."""
+        used = {**self.run.models}
+        for name, (calls, tokens) in body.models.items():
+            known = used.get(name, ModelUse(0, 0))
+            used[name] = ModelUse(known.calls + calls, known.tokens + tokens)
+        self._set(models=used)
+        self._spend(body.tokens, body.cost)
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
         if self.run.plan is None or self.run.plan.hash != digest:
@@ -169,12 +192,12 @@ class _Fold:
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
         self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
-        self._spend(body.tokens, body.cost)
+        self._planned(body)
 
     def planning_failed(self, _: e.Event, body: e.PlanningFailed) -> None:
         if self.run.plan is None:
             self._set(problems=body.problems)
-        self._spend(body.tokens, body.cost)
+        self._planned(body)
 
     def prefetch_started(self, event: e.Event, body: e.PrefetchStarted) -> None:
         begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
@@ -226,14 +249,21 @@ class _Fold:
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
             edited_by=event.by if event.by.speaks else self.run.edited_by,
+            doing="waiting",
         )
-        self._spend(body.tokens, body.cost)
+        self._planned(body)
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
         # A new review request voids an earlier approval of the same plan.
         approved = "" if self.run.approved == body.hash else self.run.approved
-        self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops, changing=False)
+        self._set(
+            phase=RunStatus.REVIEWING,
+            approved=approved,
+            drops=body.drops,
+            changing=False,
+            doing="waiting",
+        )
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
@@ -256,6 +286,7 @@ class _Fold:
             reason=body.text,
             rejections=self.run.rejections + 1,
             changing=True,
+            doing="planning",
         )
 
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
@@ -266,7 +297,7 @@ class _Fold:
             step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
                 again = step.asked + (body.kind == "consent")
-                self.steps[body.step] = replace(step, status=StepStatus.ASKING, asked=again)
+                self._end_call(body.step, replace(step, status=StepStatus.ASKING, asked=again))
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.question_withdrawn(event, body)
@@ -295,6 +326,7 @@ class _Fold:
         replanned = self.run.phase is RunStatus.REPLANNING
         self._set(
             phase=RunStatus.RUNNING,
+            doing="running",
             running_hash=body.hash,
             started_at=self.run.started_at or event.at,
             covered=self.run.covered if replanned else self._covers(),
@@ -324,6 +356,7 @@ class _Fold:
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
         self._set(
             phase=RunStatus.REPLANNING,
+            doing="planning",
             reason=body.cause,
             replans=self.run.replans + (body.kind in ("failure", "advice")),
             iterations=self.run.iterations + (body.kind == "iteration"),
@@ -339,6 +372,10 @@ class _Fold:
         if step.status not in allowed:
             raise _misfit(event, f"step {name!r} is {step.status}")
         return step
+
+    def _end_call(self, name: str, step: StepState) -> None:
+        self.steps[name] = step
+        self.calling -= {name}
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step, early = self._step(event, body.step, NOT_STARTED), None
@@ -365,23 +402,26 @@ class _Fold:
             unsure=step.unsure,
             made=step.made,
         )
+        if body.inputs:
+            self.calling |= {body.step}
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _UNSETTLED)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is _UNKNOWN else None
-        ended = early.ended_at if early else known
-        self.steps[body.step] = replace(
+        at = early.ended_at if early else known
+        ended = replace(
             step,
             status=_DONE,
             result_hash=body.result,
             error="",
             tokens=body.tokens,
             program=(event.by.name or "a program") if event.by.kind == "program" else "",
-            finished_at=ended or event.at,
+            finished_at=at or event.at,
             unsure=False,
         )
+        self._end_call(body.step, ended)
         self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
@@ -397,7 +437,7 @@ class _Fold:
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
         step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
         status = StepStatus.WAITING if body.again else StepStatus.FAILED
-        self.steps[body.step] = replace(
+        ended = replace(
             step,
             status=StepStatus.SKIPPED if body.passed else status,
             error=body.error,
@@ -407,6 +447,7 @@ class _Fold:
             rule="error" if body.passed else "",
             result_hash=body.result,
         )
+        self._end_call(body.step, ended)
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
@@ -423,7 +464,7 @@ class _Fold:
         known = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
-        self.steps[body.step] = replace(
+        ended = replace(
             self._step(event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)),
             status=StepStatus.SKIPPED,
             error=body.reason,
@@ -432,19 +473,20 @@ class _Fold:
             rule=body.rule,
             result_hash=body.result,
         )
+        self._end_call(body.step, ended)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         step = self._step(event, body.step, UNFINISHED)
-        self.steps[body.step] = replace(
-            step, status=StepStatus.CANCELLED, error=body.reason, finished_at=event.at
-        )
+        ended = replace(step, status=StepStatus.CANCELLED, error=body.reason, finished_at=event.at)
+        self._end_call(body.step, ended)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
         known = self.steps.get(body.step)
         unsure = known is not None and known.unsure
         step = self._step(event, body.step, UNFINISHED if unsure else IN_CALL)
         at = step.started_at if body.died else event.at
-        self.steps[body.step] = replace(step, status=_UNKNOWN, error=body.reason, finished_at=at)
+        ended = replace(step, status=_UNKNOWN, error=body.reason, finished_at=at)
+        self._end_call(body.step, ended)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._step(event, body.step, _ENDED)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
@@ -66,6 +67,26 @@ class Prefetch(FrozenStruct, frozen=True, kw_only=True):
     result: str = ""
     error: str = ""
     step: str = ""
+
+
+class ModelUse(NamedTuple):
+    """How often a model was asked for plans, and for how many tokens."""
+
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of planning, of running, and of waiting for a person."""
+
+    planning: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def working(self) -> float:
+        return self.planning + self.running
 
 
 class ReportText:
@@ -350,6 +371,11 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         calls: How many calls were made.
         tokens: How many tokens were used.
         money: What they cost, in US dollars.
+        models: How often each model was asked for plans, and for how many tokens.
+        doing: What its time counts as now: `planning`, `running` or `waiting`; while a call is open
+            it is running, else while it is paused or asks it is waiting.
+        calling: The steps whose call is open.
+        spent: How long it has done what until its last event; `times` has the seconds.
         started_at: When the first step could start.
         prefetches: Reads that were made while the plan was written.
         cancel_asked: Whether someone has cancelled it.
@@ -410,6 +436,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     calls: int = 0
     tokens: int = 0
     money: Decimal = Decimal(0)
+    models: Mapping[str, ModelUse] = msgspec.field(default_factory=dict[str, ModelUse])
+    doing: Literal["planning", "running", "waiting"] = "planning"
+    calling: frozenset[str] = frozenset()
+    spent: Mapping[str, timedelta] = msgspec.field(default_factory=dict[str, timedelta])
     started_at: datetime | None = None
     prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
@@ -545,6 +575,11 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
 
     @property
+    def times(self) -> Times:
+        """How long it was planned, ran, and waited for a person, until its last event."""
+        return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
+
+    @property
     def can_start(self) -> tuple[str, ...]:
         """The steps of a plan that runs which wait for no other step."""
         if self.plan is None or self.phase is not RunStatus.RUNNING:
@@ -574,9 +609,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 # Written by `fold` and read by the engine.
 _OF_ENGINE: Final = frozenset(
     (
-        *("acts", "advice", "approved_tools", "asked_at", "calls_open", "changing", "closing"),
-        *("covered", "dropped", "drops", "earlier", "edited_by", "grants", "iterations", "left"),
-        *("metrics", "phase", "prefetches", "rejections", "replans", "report_hash", "report_text"),
-        *("revisions", "running_hash", "templates"),
+        *("acts", "advice", "approved_tools", "asked_at", "calling", "calls_open", "changing"),
+        *("closing", "covered", "doing", "dropped", "drops", "earlier", "edited_by", "grants"),
+        *("iterations", "left", "metrics", "models", "phase", "prefetches", "rejections"),
+        *("replans", "report_hash", "report_text", "revisions", "running_hash", "spent"),
+        *("templates",),
     )
 )

@@ -2,102 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from plansmith.plan import events as e
 from plansmith.plan.planning import Cost, PlanningFigures
-from plansmith.plan.run import RunStatus
+from plansmith.plan.run import ModelUse, Run, RunStatus, Steps, StepStatus, Times
 
-_ENDS: Final = frozenset(
-    (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
-)
-
-_PHASES: Final[Mapping[type[e.AnyBody], str]] = {
-    e.ChangesAsked: "planning",
-    e.ReplanStarted: "planning",
-    e.PlanProposed: "waiting",
-    e.ReviewAsked: "waiting",
-    e.RunStarted: "running",
-}
-_PAUSES: Final[Mapping[type[e.AnyBody], bool]] = {
-    e.RunPaused: True,
-    e.RunRepaired: True,
-    e.RunResumed: False,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of planning, of running, and of waiting for a person."""
-
-    planning: float = 0.0
-    running: float = 0.0
-    waiting: float = 0.0
-
-    @property
-    def working(self) -> float:
-        return self.planning + self.running
-
-
-def times_of(events: Iterable[e.Event]) -> Times:
-    """Adds up the time between events by what the run was doing."""
-    clock = RunClock()
-    clock.take(events)
-    return clock.times
-
-
-@dataclass(slots=True)
-class RunClock:
-    """What a run is doing, and how long it has done what until its last event."""
-
-    phase: str = "planning"
-    paused: bool = False
-    calls: set[str] = field(default_factory=set[str])
-    questions: set[str] = field(default_factory=set[str])
-    last: datetime | None = None
-    spent: dict[str, timedelta] = field(
-        default_factory=lambda: dict.fromkeys(("planning", "running", "waiting"), timedelta())
-    )
-
-    @property
-    def times(self) -> Times:
-        return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
-
-    def copy(self) -> RunClock:
-        parts = set(self.calls), set(self.questions)
-        return RunClock(self.phase, self.paused, *parts, self.last, dict(self.spent))
-
-    def take(self, events: Iterable[e.Event]) -> None:
-        for event in events:
-            at, body = event.at, event.body
-            kind = type(body)
-            # How long a call took whose process died, nobody knows.
-            if self.last is not None and at > self.last and not getattr(body, "died", False):
-                doing = "waiting" if self.paused or self.questions else self.phase
-                self.spent["running" if self.calls else doing] += at - self.last
-            self.last = at
-            if isinstance(body, e.StepBody):
-                if kind in _ENDS:
-                    self.calls.discard(body.step)
-                elif isinstance(body, e.StepStarted) and body.inputs:
-                    self.calls.add(body.step)
-                continue
-            self.phase = _PHASES.get(kind, self.phase)
-            self.paused = _PAUSES.get(kind, self.paused)
-            match body:
-                case e.QuestionAsked(question=question, step=asking):
-                    self.questions.add(question)
-                    self.calls.discard(asking or "")
-                case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
-                    self.questions.discard(question)
-                case _:
-                    pass
-
-
+# So many calls of a tool or agent are kept of a run.
+KEPT: Final = 50
+_SECOND: Final = timedelta(seconds=1)
 OPEN_STATUSES: Final = tuple(each.value for each in RunStatus if not each.over)
 OVER_STATUSES: Final = tuple(each.value for each in RunStatus if each.over)
 
@@ -109,13 +25,6 @@ class StepCounts(NamedTuple):
     done: int = 0
     failed: int = 0
     running: int = 0
-
-
-class ModelUse(NamedTuple):
-    """How often a model was asked for plans, and for how many tokens."""
-
-    calls: int
-    tokens: int
 
 
 _NO_STEPS: Final = StepCounts()
@@ -145,7 +54,7 @@ class RunSummary:
     questions: tuple[str, ...] = ()
     tokens: int = 0
     money: Decimal = Decimal(0)
-    times: Times = Times()
+    times: Times = field(default_factory=Times)
     working: bool = False
     figures: PlanningFigures | None = None
     calls: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, list[Cost]])
@@ -193,3 +102,48 @@ class PlanningFacts(NamedTuple):
 
     figures: PlanningFigures | None
     models: Mapping[str, ModelUse]
+
+
+def summary_of(run: Run) -> RunSummary:
+    """Returns the summary of a run; of a damaged one, at its last good event."""
+    status, steps = run.status, Steps.of(run.steps).index
+    planning = run.plan is None and not run.questions and not run.paused
+    figures = run.metrics
+    if run.plan is None and status is RunStatus.FAILED:
+        figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
+    total = len(run.plan.steps) if run.plan is not None else 0
+    counted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
+    return RunSummary(
+        run=run.id,
+        number=run.last.number if run.last is not None else 0,
+        status=status,
+        request=run.request,
+        goal=run.plan.goal if run.plan else "",
+        folder=run.folder,
+        locale=run.locale,
+        origin=run.origin.kind,
+        reason=run.reason,
+        created_at=run.created_at,
+        updated_at=run.updated_at,
+        steps=StepCounts(total, *map(steps.count, counted)),
+        questions=tuple(run.questions),
+        tokens=run.tokens,
+        money=run.money,
+        times=run.times,
+        working=not status.over and (planning or bool(run.calls_open)),
+        figures=figures,
+        calls=_calls_of(run) if status.over else {},
+        models=run.models,
+        damage=run.damage,
+    )
+
+
+def _calls_of(run: Run) -> dict[str, list[Cost]]:
+    """Returns the costs of the last finished calls of a run, by tool or agent."""
+    found: dict[str, list[Cost]] = {}
+    for state in run.steps.values():
+        if state.status is StepStatus.DONE and state.started_at and state.callee:
+            took = (state.finished_at or state.started_at) - state.started_at
+            cost = Cost(round(took / _SECOND, 4), state.tokens)
+            found.setdefault(state.callee, []).append(cost)
+    return {name: costs[-KEPT:] for name, costs in found.items()}

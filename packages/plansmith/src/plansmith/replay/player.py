@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
-from plansmith.engine.summary import CallTimings
+from plansmith.engine.timings import CallTimings
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from plansmith.engine.journal import load_results, results_left, whole_run
+from plansmith.engine.journal import whole_run
 from plansmith.engine.outcome import was_refused
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
@@ -18,10 +18,9 @@ from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
 from plansmith.plan.steps import AgentStep, ReplyStep
-from plansmith.plan.summary import times_of
 from plansmith.ports import Store
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
@@ -40,26 +39,28 @@ _PRICED: Final = (
 )
 
 
-def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, Json]], str] | None:
-    """Returns what makes the report of a run from its results, as Markdown in its language.
+def with_report(run: Run, events: Sequence[e.Event]) -> Run:
+    """Returns a run with its report as Markdown in its language, made when it is read.
 
-    None for a run that is not over, and for one that neither started nor was cancelled: it has
-    nothing to tell. Answers without a plan are stored.
+    One that is not over, or that neither started nor was cancelled, has nothing to tell. Answers
+    without a plan are stored.
     """
     has_begun = run.started_at is not None or run.cancel_asked
     if run.report_hash or not run.phase.over or not has_begun:
-        return None
+        return run
+    text = ReportText(make=lambda: to_markdown(report_of(run, events)))
+    return run.replace(report_text=text)
 
-    def make(results: Mapping[str, Json]) -> str:
-        kept: dict[str, Json] = {}
-        for name, state in run.steps.items():
-            # Whoever got the run may have changed a result: only the recorded one counts.
-            with suppress(TypeError, ValueError):
-                if name in results and content_of(results[name]).digest == state.result_hash:
-                    kept[name] = results[name]
-        return to_markdown(make_report(run, kept, events))
 
-    return make
+def report_of(run: Run, events: Sequence[e.Event], locale: str = "") -> Report:
+    """Builds the report of a run with its results; of those, only what was recorded counts."""
+    kept: dict[str, Json] = {}
+    for name, state in run.steps.items():
+        # It may not have been read, or whoever got the run may have changed it.
+        with suppress(TypeError, ValueError):
+            if state.settled and content_of(state.result).digest == state.result_hash:
+                kept[name] = state.result
+    return make_report(run, kept, events, locale)
 
 
 async def load_report(store: Store, run_id: str, *, locale: str = "") -> Report:
@@ -81,11 +82,7 @@ async def load_report(store: Store, run_id: str, *, locale: str = "") -> Report:
         status = Sentence(f"status.{run.status.value}")
         hint = Sentence("a report is made when a run is over; plansmith show shows its state")
         raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
-    try:
-        results = await load_results(store, run)
-    except JournalDamaged:
-        results = await results_left(store, run)
-    return make_report(await whole_run(store, run, results), results, events, locale)
+    return report_of(await whole_run(store, run), events, locale)
 
 
 def make_report(
@@ -277,14 +274,13 @@ class _Ending:
         tokens: int | None = run.tokens
         if not tokens and run.plan and any(isinstance(step, AgentStep) for step in run.plan.steps):
             tokens = None
-        times = times_of(self.events)
         return Took(
             calls=run.calls or sum(state.attempts for state in run.steps.values()),
             tokens=tokens,
             money_usd=None if unknown and not run.money else run.money,
             some_prices_unknown=unknown or tokens is None,
-            seconds=times.working if self.events else None,
-            times=times,
+            seconds=run.times.working if self.events else None,
+            times=run.times,
         )
 
 

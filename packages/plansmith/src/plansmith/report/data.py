@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import without_citations
+from plansmith.plan.run import Times
 from plansmith.plan.sentence import language_of, texts_under
-from plansmith.plan.summary import Times
 
 Words = Mapping[str, str]
 

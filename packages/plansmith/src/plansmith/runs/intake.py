@@ -17,7 +17,7 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
-from plansmith.engine.summary import RUNS, CallTimings
+from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e

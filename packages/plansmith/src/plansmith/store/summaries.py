@@ -15,12 +15,12 @@ import msgspec
 
 from plansmith.plan.data import Record, as_plain
 from plansmith.plan.planning import PlanningFigures
+from plansmith.plan.run import ModelUse
 from plansmith.plan.summary import (
     OPEN_STATUSES,
     OVER_STATUSES,
     DayTotal,
     Headline,
-    ModelUse,
     PlanningFacts,
     RunSummary,
 )
