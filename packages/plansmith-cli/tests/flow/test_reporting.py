@@ -21,7 +21,7 @@ from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.limits import Limits
-from plansmith.plan.run import Times
+from plansmith.plan.planning import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.report.build import load_report
 from plansmith.report.data import Report, words_for

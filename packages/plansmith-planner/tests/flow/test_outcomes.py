@@ -12,7 +12,7 @@ from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith.plan.run import Times
+from plansmith.plan.planning import Times
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html

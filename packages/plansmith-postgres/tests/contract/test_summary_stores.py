@@ -20,8 +20,8 @@ from tests.postgres import Server
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event, next_event
-from plansmith.plan.planning import PlanningFigures
-from plansmith.plan.run import ModelUse, Run
+from plansmith.plan.planning import ModelUse, PlanningFigures
+from plansmith.plan.run import Run
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.summary import RunSummary
 from plansmith.plan.timing import Timing

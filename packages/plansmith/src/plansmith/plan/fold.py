@@ -14,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import differ
+from plansmith.plan.planning import ModelUse
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
 from plansmith.plan.run import (
     IN_CALL,
@@ -22,7 +23,6 @@ from plansmith.plan.run import (
     UNFINISHED,
     Covered,
     Made,
-    ModelUse,
     Prefetch,
     Run,
     RunStatus,

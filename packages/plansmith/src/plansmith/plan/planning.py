@@ -69,6 +69,26 @@ class PickedTool(EventPart, frozen=True, kw_only=True):
     reason: str
 
 
+class ModelUse(NamedTuple):
+    """How often a model was asked for plans, and for how many tokens."""
+
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of planning, of running, and of waiting for a person."""
+
+    planning: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def working(self) -> float:
+        return self.planning + self.running
+
+
 class PlanningFigures(EventPart, frozen=True, kw_only=True):
     """How planning went: time, tokens, and whether the model's first text was usable."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -27,7 +26,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.ids import is_part, parent_of, root_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, Estimate, PlanningFigures
+from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -67,26 +66,6 @@ class Prefetch(FrozenStruct, frozen=True, kw_only=True):
     result: str = ""
     error: str = ""
     step: str = ""
-
-
-class ModelUse(NamedTuple):
-    """How often a model was asked for plans, and for how many tokens."""
-
-    calls: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of planning, of running, and of waiting for a person."""
-
-    planning: float = 0.0
-    running: float = 0.0
-    waiting: float = 0.0
-
-    @property
-    def working(self) -> float:
-        return self.planning + self.running
 
 
 class ReportText:

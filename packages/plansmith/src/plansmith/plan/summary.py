@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from plansmith.plan.planning import Cost, PlanningFigures
-from plansmith.plan.run import ModelUse, Run, RunStatus, Steps, StepStatus, Times
+from plansmith.plan.planning import Cost, ModelUse, PlanningFigures, Times
+from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
 
 # So many calls of a tool or agent are kept of a run.
 KEPT: Final = 50

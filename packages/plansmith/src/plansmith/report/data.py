@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, cast
 
 from plansmith.plan.data import Json
+from plansmith.plan.planning import Times
 from plansmith.plan.refs import without_citations
-from plansmith.plan.run import Times
 from plansmith.plan.sentence import language_of, texts_under
 
 Words = Mapping[str, str]

@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import JournalError, Misconfigured, NotFound
-from plansmith.plan.run import ModelUse, RunStatus
+from plansmith.plan.planning import ModelUse
+from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import Headline, RunSummary
 from plansmith.runs.journals import Journals
 

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from plansmith.plan.data import Record, as_plain
-from plansmith.plan.planning import PlanningFigures
-from plansmith.plan.run import ModelUse
+from plansmith.plan.planning import ModelUse, PlanningFigures
 from plansmith.plan.summary import (
     OPEN_STATUSES,
     OVER_STATUSES,
