@@ -133,7 +133,8 @@ async def test_values_that_cannot_be_sent_are_refused_and_the_question_stays(
     run = await bank.begin(LOOK, ALL)
     with pytest.raises(Refused, match=why):
         await bank.say(run, "data:all/1?1", {"allow": value})
-    without_tools, own = Plansmith(store=bank.store), {"to": "bob", "too": "eve"}
+    without_tools = Plansmith(store=bank.store)
+    own: Json = {"to": "bob", "too": "eve"}
     with pytest.raises(Refused, match="did you mean 'to'"):
         await without_tools.answer(run.id, "data:all/1?1", {"allow": own}, by="bob")
     run = await bank.enter().run(run.id)
