@@ -261,7 +261,7 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(cli: Cli) -> None:
     unknown = "fill in OtherTools: the code of mail.send is not known"
     out = cli(f"convert {name} --to python --tools tools.py", code=0, err=unknown).out
     (cli.folder / "program.py").write_text(out, encoding="utf-8")
-    assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
+    assert "pip install path/to/the/clone/packages/*\n" in out
     result = json.loads(started(cli.folder, "--yes").stdout)
     assert result["results"]["a"] == {"name": "Oslo"}
     assert result["results"]["s"].endswith("{{ 查天气 🜁 Oslo")
