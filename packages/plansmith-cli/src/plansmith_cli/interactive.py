@@ -18,7 +18,7 @@ from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import StepFields, ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import plan_lines
@@ -220,7 +220,19 @@ async def missing_hint(session: Session, name: str, otherwise: str) -> str:
             if each.name in (name, name.partition(".")[0]):
                 command = session.command("tools", "approve", each.name)
                 return Sentence("it waits for your approval: {command}", command=command)
-    return did_you_mean(name, (await intake.callees()).tools, otherwise=otherwise)
+    return joined([did_you_mean(name, (await intake.callees()).tools, otherwise=""), otherwise])
+
+
+def say_unapproved(session: Session, given: str, digest: str) -> None:
+    """Says why `--approve-plan` does not approve the plan with this hash."""
+    is_cut = digest.startswith(given)
+    session.say(
+        Sentence(
+            "--approve-plan gives only the beginning of the hash: this plan is not approved"
+            if is_cut
+            else "--approve-plan names another plan: this one is not approved"
+        )
+    )
 
 
 def is_new(run: Run) -> bool:
@@ -331,7 +343,7 @@ class Prompts:
             return True
         session.say(*await review_lines(run, session))
         if given:
-            session.say(Sentence("--approve-plan names another plan: this one is not approved"))
+            say_unapproved(session, given, run.plan.hash)
         return session.has_person and await self._decide(session, run, run.plan.hash)
 
     async def _decide(self, session: Session, run: Run, digest: str) -> bool:

@@ -132,6 +132,11 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli) -> None:
     cli(*words, code=5, err=(f"--approve-plan {hash_of(NOTE)}", when, changes))
     assert cli.json(*words, code=5)["hash"] == hash_of(NOTE)
     cli(*words, "--approve-plan", "0" * 64, code=5, err="names another plan")
+    cli(*words, "--approve-plan", hash_of(NOTE)[:12], code=5, err="only the beginning of the hash")
+    past = ("schedule add --plan", file, "--at", "2020-01-01T09:00", *PY)
+    cli(*past, code=2, err="this time is past")
+    err = cli(*words, "--overlap", "quue", code=2).err
+    assert ("Overlap" in err, "'skip'" in err) == (False, True)
     asking = cli.write({"id": "q", "question": "which?"}, name="ask.json")
     cli("schedule add --plan", asking, "--daily", "09:00", code=4, err="q asks a person")
     assert cli.json("schedule list") == []

@@ -91,7 +91,10 @@ def need_hash(plan: Plan | None, approve: str | None) -> None:
     if plan is None or approve != plan.hash:
         now = plan.hash if plan is not None else "none"
         hint = Sentence("the plan now has the hash {hash}: review it again", hash=now)
-        raise StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
+        why = Sentence("this is not the hash of the current plan")
+        if approve and now.startswith(approve):
+            why = Sentence("this is only the beginning of the hash of the current plan")
+        raise StaleDecision(why, hint=hint)
 
 
 def _too_late(run_id: str) -> StaleDecision:
