@@ -25,6 +25,8 @@ from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.plan.planning import Decision
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.store.database_store import DatabaseStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
@@ -172,8 +174,10 @@ async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set
     assert list(after.questions) == ["unknown:b"]
     assert world.paid == []
     await world.smith.answer(run, "unknown:b", "done", by="ada")
-    assert (await world.smith.runs.run(run)).status is RunStatus.DONE
-    assert world.paid == []
+    over = await world.smith.runs.run(run)
+    assert (over.status, world.paid) == (RunStatus.DONE, [])
+    told = to_markdown(await load_report(world.store, run))
+    assert "ada repaired the damaged journal; 4 events were set aside" in told
 
 
 async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> None:

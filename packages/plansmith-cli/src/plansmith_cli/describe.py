@@ -76,6 +76,7 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
             at=f"{each.started_at:%H:%M:%S} UTC",
         )
         for each in run.prefetches.values()
+        if each.result
     )
     lines += continued_lines(run)
     waits = ui.own_text("This plan waits for your approval.")
@@ -110,8 +111,8 @@ def done_so_far(run: Run) -> str:
     """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
         return ui.own_text("nothing more is run; what ran before is not taken back")
-    if run.prefetches:
-        tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values())
+    tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values() if each.result)
+    if tools:
         return ui.own_text("nothing was changed; already read: {tools}", tools=", ".join(tools))
     return ui.own_text("nothing was run")
 

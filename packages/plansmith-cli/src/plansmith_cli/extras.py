@@ -17,6 +17,7 @@ from plansmith.plan.sentence import Sentence
 _EXTRA: Final = "local"
 _PACKAGE: Final = "xllamacpp"
 _OWN: Final = re.compile(r"(?P<name>plansmith(?:-\w+)?)(?:\[(?P<extras>[\w,]+)\])?")
+_NAME: Final = re.compile(r"[\w.-]+")
 _OF_EXTRA: Final = re.compile(r"^(?P<wanted>[^;]+);.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"]")
 
 
@@ -40,8 +41,11 @@ def _requirements(*extras: str) -> list[str]:
     while waiting:
         package, extra = waiting.pop()
         seen.add((package, extra))
-        for each in filter(None, map(_OF_EXTRA.match, metadata.requires(package) or ())):
-            if each["extra"] != extra:
+        for text in metadata.requires(package) or ():
+            each, name = _OF_EXTRA.match(text), _NAME.match(text)
+            if each is None and name and not (_OWN.match(text) or _is_there(name[0])):
+                found.append(text)
+            if each is None or each["extra"] != extra:
                 continue
             own = _OWN.match(each["wanted"])
             if own is None:

@@ -18,7 +18,7 @@ from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import StepFields, ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import plan_lines
@@ -29,6 +29,7 @@ from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, 
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
 from plansmith_cli.ui.output import load_plan, own_text, read_file, refused, wrong
+from plansmith_connect.mcp import servers
 from plansmith_desk.toolset import DescribedTools
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
@@ -202,12 +203,36 @@ async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:
     for step in active_steps(plan, await intake.contents(plan)):
         source = known.get(step.tool) if isinstance(step, ToolStep) else None
         if isinstance(step, ToolStep) and (source is None or isinstance(source, DescribedTools)):
+            hint = Sentence("name the Python file that has it with --tools")
             raise wrong(
                 "error.tool_described" if source else "error.tool_missing",
-                "name the Python file that has it with --tools",
+                hint=hint if source else await missing_hint(session, step.tool, hint),
                 tool=step.tool,
                 step=step.id,
             )
+
+
+async def missing_hint(session: Session, name: str, otherwise: str) -> str:
+    """Returns what helps where there is no tool of this name: an approval, or another name."""
+    intake = session.smith.runs.intake
+    for source in intake.sources:
+        for each in await source.pending() if isinstance(source, servers.McpServers) else ():
+            if each.name in (name, name.partition(".")[0]):
+                command = session.command("tools", "approve", each.name)
+                return Sentence("it waits for your approval: {command}", command=command)
+    return joined([did_you_mean(name, (await intake.callees()).tools, otherwise=""), otherwise])
+
+
+def say_unapproved(session: Session, given: str, digest: str) -> None:
+    """Says why `--approve-plan` does not approve the plan with this hash."""
+    is_cut = digest.startswith(given)
+    session.say(
+        Sentence(
+            "--approve-plan gives only the beginning of the hash: this plan is not approved"
+            if is_cut
+            else "--approve-plan names another plan: this one is not approved"
+        )
+    )
 
 
 def is_new(run: Run) -> bool:
@@ -318,7 +343,7 @@ class Prompts:
             return True
         session.say(*await review_lines(run, session))
         if given:
-            session.say(Sentence("--approve-plan names another plan: this one is not approved"))
+            say_unapproved(session, given, run.plan.hash)
         return session.has_person and await self._decide(session, run, run.plan.hash)
 
     async def _decide(self, session: Session, run: Run, digest: str) -> bool:

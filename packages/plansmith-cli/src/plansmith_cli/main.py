@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None
     arguments = without_surrogates(sys.argv[1:] if argv is None else argv)
     first = arguments[0] if arguments else "--help"
     if first in ("-C", "--folder", "--tenant"):
-        return _run_elsewhere(arguments, arguments[1] if arguments[1:] else "")
+        return _run_elsewhere(arguments, arguments[1] if arguments[1:] else "", within)
     if first in ("-h", "--help"):
         sys.stdout.write(overview())
         return Exit.OK if arguments else Exit.USAGE
@@ -148,13 +148,15 @@ def overview() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _run_elsewhere(arguments: Sequence[str], name: str) -> int:
+def _run_elsewhere(arguments: Sequence[str], name: str, within: tenant_book.Tenant | None) -> int:
     """Runs the rest of the command line in the folder or the tenant that is named first."""
     is_tenant = arguments[0] == "--tenant"
     folder_token = FOLDER.set(FOLDER.get() if is_tenant else name)
     try:
-        tenant = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else None
-        with contextlib.chdir(tenant.folder if tenant else name):
+        tenant = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else within
+        if within and tenant != within:
+            raise words.wrong("two different tenants are named")
+        with contextlib.chdir(tenant.folder if tenant and is_tenant else name):
             return main(arguments[2:], within=tenant)
     except OSError as error:
         message = sentence.Sentence(

@@ -9,8 +9,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from plansmith.ports import Clock
 from plansmith.review.settings import ReviewPolicy
 from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings, load_settings, look_at, read_profile
+from plansmith_cli.extras import install_command
 from plansmith_cli.trust import TrustBook
 from plansmith_cli.wiring import make_smith
 from plansmith_compat.valuecell import RemoteConnections
@@ -333,12 +335,23 @@ def test_a_package_of_somebody_else_brings_a_model(
         model("rules:fast")
 
 
+def test_an_extra_names_what_its_packages_need_and_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(name: str, known: Callable[[str], str] = metadata.version) -> str:
+        return known("no-such-package" if name == "psycopg" else name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert "psycopg[binary]>=3.2" in install_command("postgres")
+
+
 async def test_without_the_desk_a_person_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plugins, "_entry_point_files", lambda: iter(()))
-    choice = await choose({}, shelf=installed_shelf(), places=[])
-    assert (choice.kind, "plansmith[desk]" in choice.why) == ("rules", True)
+    with pytest.raises(Misconfigured, match="no API key and no model server") as nothing:
+        await choose({}, shelf=installed_shelf(), places=[])
+    assert "plansmith[desk]" in nothing.value.hint
     for name in ("rules", "local:mine.gguf"):
         with pytest.raises(Misconfigured) as caught:
             model(name)

@@ -100,3 +100,29 @@ def test_a_token_for_a_tenant_needs_a_user_and_a_role_or_scopes(
     cli.json("tokens create x --scope look,admin", code=2)
     cli.json("tokens create x --role viewer --tenant no", code=2)
     assert cli.json("tokens list") == []
+
+
+def test_a_tenant_named_before_a_command_is_the_one_that_tokens_and_stores_are_about(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = Cli(capsys)
+    for name in ("acme", "beta"):
+        cli.json(f"tenants create {name}")
+    cli.json("tokens create whole --role admin")
+    made = cli.json("--tenant acme tokens create ci --role viewer --user ann")
+    assert (made["tenant"], cli.json("--tenant acme tokens link --user ann").keys()) == (
+        "acme",
+        {"link"},
+    )
+    assert {each["tenant"] for each in cli.json("--tenant acme tokens list")} == {"acme"}
+    assert cli.json("tokens list --tenant beta") == []
+    cli("--tenant acme tokens revoke whole", code=2, err="there is no token 'whole'")
+    for words in (
+        "--tenant beta --tenant acme tokens list",
+        "--tenant acme tokens list --tenant beta",
+    ):
+        cli(words, code=2, err="two different tenants")
+    assert {each["tenant"] for each in cli.json("--tenant acme -C . tokens list")} == {"acme"}
+    assert cli.json("--tenant acme tenants list") == cli.json("tenants list")
+    gone = cli.json("tenants list")[1]["store"]
+    assert cli.json("--tenant acme tenants remove beta")["store"] == gone

@@ -122,7 +122,7 @@ async def test_one_call_of_many_is_made_with_a_persons_values_and_the_others_as_
     [
         ({"to": "bob", "sum": "5"}, "sum: "),
         ({"sum": 5}, "pay: "),
-        ({"to": "bob", "more": 1}, "pay: "),
+        ({"to": "bob", "more": 1}, "no value 'more' was shown"),
         ({"to": "${secret:key}"}, "secret"),
     ],
 )
@@ -133,6 +133,10 @@ async def test_values_that_cannot_be_sent_are_refused_and_the_question_stays(
     run = await bank.begin(LOOK, ALL)
     with pytest.raises(Refused, match=why):
         await bank.say(run, "data:all/1?1", {"allow": value})
+    without_tools = Plansmith(store=bank.store)
+    own: Json = {"to": "bob", "too": "eve"}
+    with pytest.raises(Refused, match="did you mean 'to'"):
+        await without_tools.answer(run.id, "data:all/1?1", {"allow": own}, by="bob")
     run = await bank.enter().run(run.id)
     assert (len(run.questions), bank.paid) == (2, [])
 

@@ -60,6 +60,8 @@ def _about_run(act: Action, flags: str = "", more: str = "", **typed: Any) -> Co
 
 def _what_it_waits_for(run: Run) -> str:
     show = Sentence("plansmith show {run} tells what it waits for", run=run.id)
+    if run.interrupted:
+        show = Sentence("its process has ended: plansmith go {run} goes on", run=run.id)
     return "" if run.status.over else show
 
 

@@ -85,6 +85,9 @@ async def _add(session: Session) -> int | None:
     timing = _timing_of(args, zone)
     if request and timing is None:
         request, timing = _split_request(session, request, zone)
+    now = session.journals.clock.now()
+    if timing is not None and not next_fires(timing, after=now, count=1):
+        raise wrong("{timing}: this time is past", timing=timing.sentence)
     offer = await _source(session, request, timing)
     if args.anew:
         fields = offer.fields | _behaviour_of(args)
@@ -322,8 +325,8 @@ _REASON: Final = "--reason REASON  why it is paused\n"
 _TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
 _LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
 _EITHER: Final[dict[str, Any]] = {
-    "overlap": {"choices": list(Overlap)},
-    "missed": {"choices": list(Missed)},
+    "overlap": {"choices": [*map(str, Overlap)]},
+    "missed": {"choices": [*map(str, Missed)]},
     "window": {"type": int, "dest": "window_minutes"},
     "jitter": {"type": int, "dest": "jitter_seconds"},
     "max_failures": int,

@@ -15,7 +15,7 @@ from plansmith.review.render import plan_lines
 from plansmith.text import clip, padded, safe, text_width
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
-from plansmith_cli.interactive import refuse_what_cannot_run
+from plansmith_cli.interactive import refuse_what_cannot_run, say_unapproved
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
@@ -205,7 +205,7 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
     if given == offer.plan.hash:
         return True
     if given:
-        session.say(Sentence("--approve-plan names another plan: this one is not approved"))
+        say_unapproved(session, given, offer.plan.hash)
     prompt = own_text("Run this plan unattended at these times? y = yes, Enter = not now: ")
     if agrees(prompt, asks=session.has_person):
         return True

@@ -14,10 +14,11 @@ from plansmith.files import data_folder
 from plansmith.housekeeping import read_age
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.options import AS_JSON, STORE, settings_of
+from plansmith_cli.config import load_settings
+from plansmith_cli.options import AS_JSON, STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.server_wiring import tenant_settings
-from plansmith_cli.ui.output import own_text, print_as, tell
+from plansmith_cli.ui.output import own_text, print_as, tell, wrong
 from plansmith_server.shown_settings import address
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile
@@ -43,7 +44,8 @@ def _create(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    found, now = _tokens().all(), SystemClock().now()
+    key, now = _tenant_key(args), SystemClock().now()
+    found = [each for each in _tokens().all() if key in ("", each.tenant)]
     lines = [_line(each, now) for each in found] or [Sentence("There are no tokens.")]
     print_as(args, [_json(each, now) for each in found], lines)
 
@@ -57,7 +59,7 @@ def _link(args: argparse.Namespace) -> None:
 
 
 def _revoke(args: argparse.Namespace) -> None:
-    revoked = _tokens().revoke(args.name)
+    revoked = _tokens().revoke(args.name, tenant=_tenant_key(args))
     message = Sentence("{name} is revoked.", name=revoked.name)
     print_as(args, _json(revoked, SystemClock().now()), [message])
 
@@ -67,8 +69,15 @@ def _tokens() -> TokenFile:
 
 
 def _member(args: argparse.Namespace) -> Member:
-    key = TenantBook(data_folder()).get(args.tenant).key if args.tenant else ""
-    return Member(user=args.user, tenant=key, role=args.role or "")
+    return Member(user=args.user, tenant=_tenant_key(args), role=args.role or "")
+
+
+def _tenant_key(args: argparse.Namespace) -> str:
+    """Returns the key of the tenant that is named before or after the command; empty for none."""
+    named = TenantBook(data_folder()).get(args.tenant) if args.tenant else args.within
+    if args.within and named != args.within:
+        raise wrong("two different tenants are named")
+    return named.key if named else ""
 
 
 def _line(token: Token, now: datetime) -> str:
@@ -110,11 +119,8 @@ _MEMBER: Final = """
 --user USER  whose it is (default: yours)
 --tenant TENANT  the tenant it opens (default: none)
 """
-_TYPED: Final = {
-    "role": {"choices": [*ROLES]},
-    "user": {"default": ""},
-    "tenant": {"default": ""},
-}
+_TENANT: Final = "--tenant TENANT  only those of this tenant\n"
+_TYPED: Final = {"role": {"choices": [*ROLES]}, "user": {"default": ""}}
 CREATE = command(
     _CREATE + _MEMBER + AS_JSON,
     _create,
@@ -122,8 +128,8 @@ CREATE = command(
     expires={"default": _DEFAULT},
     **_TYPED,
 )
-LIST = command(AS_JSON, _list)
-REVOKE = command("NAME\n" + AS_JSON, _revoke)
+LIST = command(_TENANT + AS_JSON, _list)
+REVOKE = command("NAME\n" + _TENANT + AS_JSON, _revoke)
 LINK = command(_LINK + _MEMBER + AS_JSON, _link, url={"default": _URL}, **_TYPED)
 
 
@@ -164,7 +170,11 @@ def _tenant_json(tenant: Tenant, args: argparse.Namespace) -> dict[str, Json]:
 
 def _tenant_store(tenant: Tenant, args: argparse.Namespace) -> str:
     """Returns where a tenant's runs are kept, without the password of a database."""
-    url = tenant_settings(tenant, settings_of(args)).store
+    # Those of the server, which a tenant that is named before the command does not change.
+    folder = args.within.home.parent if args.within else None
+    changes = {"store": args.store} if args.store else {}
+    base = load_settings(folder=folder, changes=changes, tell=warn)
+    url = tenant_settings(tenant, base).store
     schema = url.rpartition("schema=")[2] if "schema=" in url else ""
     return f"{address(url)} schema {schema}" if schema else address(url)
 

@@ -13,7 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.interactive import refuse_what_cannot_run, run_interactively
+from plansmith_cli.interactive import missing_hint, refuse_what_cannot_run, run_interactively
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import command
@@ -52,7 +52,8 @@ async def _show(session: Session) -> None:
     name = session.args.tool
     found = next((spec for spec in await _specs(session) if spec.name == name), None)
     if found is None:
-        raise ui.wrong("there is no tool {name}", "plansmith tools list has all", name=repr(name))
+        hint = await missing_hint(session, name, Sentence("plansmith tools list has all"))
+        raise ui.wrong("there is no tool {name}", hint=hint, name=repr(name))
     ui.print_json(found.to_json())
 
 
@@ -73,11 +74,19 @@ async def _call(session: Session) -> int:
 
 async def _approve(session: Session) -> int:
     servers, args, left = _servers(session), session.args, 0
+    pending = await servers.pending()
     waiting = [
         each
-        for each in await servers.pending()
+        for each in pending
         if args.name is None or args.name in (each.name, each.name.partition(".")[0])
     ]
+    if pending and not (waiting and args.hash in (None, *(each.hash for each in waiting))):
+        raise ui.wrong(
+            "nothing that waits has this name and hash",
+            hint=Sentence(
+                "what waits: {names}", names=[f"{safe(e.name)} {e.hash}" for e in pending]
+            ),
+        )
     if args.json:
         ui.print_json([ui.json_of(each, "name kind hash text changed") for each in waiting])
     if not waiting:
@@ -91,6 +100,8 @@ async def _approve(session: Session) -> int:
             session.say(Sentence("{name}: approved", name=safe(each.name)))
         else:
             left += 1
+            line = session.command("tools", "approve", each.name, "--hash", each.hash)
+            session.say(Sentence("To approve it: {command}", command=safe(line)))
     return Exit.WAITING if left else Exit.OK
 
 

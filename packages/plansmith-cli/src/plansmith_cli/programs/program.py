@@ -32,7 +32,7 @@ _UNKNOWN: Final = ("PS101", "PS102", "PS103", "PS316")
 _ABOUT: Final = """{goal}
 
 Written by `plansmith convert --to python` from plan {hash}.
-It needs: pip install {packages}
+It needs: pip install path/to/the/clone/packages/{packages}
 It asks before anything is changed, and prints the results as JSON. The exit code is 1 if not
 everything was done. --store sqlite:///runs.db keeps the run.
 """
@@ -63,9 +63,10 @@ async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
         place: dict[str, Any] = {"tools": list[str]()}
         place |= known.to_json() if known else {"env": variable}
         secrets.setdefault(use.name, place)["tools"] += [use.tool] if known is None else []
-    needed = ["plansmith", *(["plansmith-cli", "plansmith-desk"] if used else [])]
     about = _ABOUT.format(
-        goal=clip(safe(plan.goal or "A plan"), 400), hash=plan.hash[:16], packages=" ".join(needed)
+        goal=clip(safe(plan.goal or "A plan"), 400),
+        hash=plan.hash[:16],
+        packages="*" if used else "plansmith",
     )
     data: dict[str, Any] = {
         "PLAN": _unpinned(plan.replace(schedule=None, schedules={})),

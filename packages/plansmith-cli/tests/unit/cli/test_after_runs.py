@@ -132,6 +132,11 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli) -> None:
     cli(*words, code=5, err=(f"--approve-plan {hash_of(NOTE)}", when, changes))
     assert cli.json(*words, code=5)["hash"] == hash_of(NOTE)
     cli(*words, "--approve-plan", "0" * 64, code=5, err="names another plan")
+    cli(*words, "--approve-plan", hash_of(NOTE)[:12], code=5, err="only the beginning of the hash")
+    past = ("schedule add --plan", file, "--at", "2020-01-01T09:00", *PY)
+    cli(*past, code=2, err="this time is past")
+    err = cli(*words, "--overlap", "quue", code=2).err
+    assert ("Overlap" in err, "'skip'" in err) == (False, True)
     asking = cli.write({"id": "q", "question": "which?"}, name="ask.json")
     cli("schedule add --plan", asking, "--daily", "09:00", code=4, err="q asks a person")
     assert cli.json("schedule list") == []
@@ -261,7 +266,7 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(cli: Cli) -> None:
     unknown = "fill in OtherTools: the code of mail.send is not known"
     out = cli(f"convert {name} --to python --tools tools.py", code=0, err=unknown).out
     (cli.folder / "program.py").write_text(out, encoding="utf-8")
-    assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
+    assert "pip install path/to/the/clone/packages/*\n" in out
     result = json.loads(started(cli.folder, "--yes").stdout)
     assert result["results"]["a"] == {"name": "Oslo"}
     assert result["results"]["s"].endswith("{{ 查天气 🜁 Oslo")

@@ -90,8 +90,10 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(cli: Cli) -> None
 def test_approval_is_for_exactly_one_plan(cli: Cli) -> None:
     plan = cli.write(NOTE)
     assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
-    run = run_json(cli)
+    run, cut = run_json(cli), "only the beginning of the hash"
     assert cli("approve last", "0" * 64)[0] == 4
+    cli("approve last", run["hash"][:12], code=4, err=cut)
+    cli("run", plan, *PY, "--approve-plan", run["hash"][:12], code=5, err=cut)
     assert cli("approve last")[0] == 5
     assert not (cli.folder / "notes.txt").exists()
     assert cli.json("run", plan, *PY, "--approve-plan", run["hash"])["status"] == "done"
@@ -244,6 +246,12 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     assert not list(cli.folder.glob("*.txt"))
 
 
+def test_only_reads_that_have_a_result_are_said_to_be_made_already(cli: Cli) -> None:
+    (cli.folder / "may.txt").write_text("an invoice\n", encoding="utf-8")
+    words = ("ask", "Which files here mention invoices?", "--model", "rules", "--yes-read-only")
+    assert "already read" not in cli(*words, code=0, err="Approved by --yes-read-only").err
+
+
 def test_events_are_lines_of_json(cli: Cli) -> None:
     out = cli("run", cli.write(LOOK), *PY, "--jsonl", code=0).out
     events = [json.loads(line) for line in out.splitlines()]
@@ -366,6 +374,7 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli) -> None:
         cli("runs edit last", *PY, "--file", cli.write(LOOK, name="other.json"))
     if name == "store repair":
         asyncio.run(spoil(run["id"]))
+        assert [each["id"] for each in cli.json("runs --status damaged")] == [run["id"]]
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
     code, out, err = cli(*name.split(), *words, "--json")
     # Rules cannot change a plan, and say so.

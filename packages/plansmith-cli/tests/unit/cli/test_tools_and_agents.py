@@ -67,7 +67,8 @@ def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
     assert {"files.read", "calculator.compute", "tables.sql"} <= set(names)
     cli("tools search 'compute an expression exactly' -k 1", code=0, out="calculator.compute")
     assert cli.json("tools show calculator.compute")["input_schema"]["type"] == "object"
-    assert cli("tools show nothing")[0] == 2
+    cli("tools show file.read", code=2, err="did you mean 'files.read'?")
+    cli("tools call file.read", code=2, err="did you mean 'files.read'?")
     done = cli.json("tools call calculator.compute", '{"expression": "6*7"}')
     assert done["steps"]["call"]["result"]["value"] == 42
     assert cli("tools call calculator.compute", "{")[0] == 2
@@ -92,7 +93,10 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None
     assert "odd.twice" not in cli("tools list")[1]
     [waiting] = json.loads(cli("tools approve --json", code=5, err="server.py").out)
     assert waiting["kind"] == "server"
-    assert cli("tools approve odd --hash", "0" * 64)[0] == 5
+    for words in ("tools approve odd --hash 00", "tools approve nope"):
+        cli(words, code=2, err=f"what waits: odd {waiting['hash']}")
+    cli("tools approve", code=5, err=f"plansmith tools approve odd --hash {waiting['hash']}\n")
+    cli("tools call odd.twice", code=2, err="plansmith tools approve odd)")
     cli("tools approve odd --hash", waiting["hash"])
     [tool] = cli.json("tools approve", code=5)
     assert (tool["name"], tool["kind"]) == ("odd.twice", "tool")

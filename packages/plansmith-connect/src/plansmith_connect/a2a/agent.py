@@ -119,7 +119,7 @@ def _part(name: str) -> Any:
     try:
         return import_module(f"plansmith_connect.a2a.{name}")
     except ImportError as error:
-        hint = Sentence("install plansmith with the extra a2a")
+        hint = "pip install packages/* 'plansmith[a2a]'"
         why = Sentence("A2A agents need more packages: {error}", error=error)
         raise Misconfigured(why, hint=hint) from None
 

@@ -299,6 +299,13 @@ async def choose(
         if isinstance(found, Choice):
             return replace(found, tried=(*tried, Tried(found.kind, found.model)))
         tried.append(found)
+    if RULES not in plugins.names("models"):
+        hint = Sentence(
+            "set {variable}, start a model server, or install rules and a model: {how}",
+            variable=KEYS[0].variable,
+            how=_NO_SHELF,
+        )
+        raise Misconfigured(Sentence("no API key and no model server was found"), hint=hint)
     why = Sentence(
         "no language model was found, so simple rules make the plan. "
         "To get a model: {how}; to name one: --model",

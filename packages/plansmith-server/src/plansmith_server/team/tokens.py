@@ -203,10 +203,10 @@ class TokenFile:
             self._write(after if each.hash == login.hash else each for each in known)
         return after.replace(is_prolonged=True)
 
-    def revoke(self, name: str) -> Token:
+    def revoke(self, name: str, *, tenant: str = "") -> Token:
         with self._locked():
             known = self.all()
-            found = next((each for each in known if each.name == name), None)
+            found = next((e for e in known if e.name == name and tenant in ("", e.tenant)), None)
             if found is None:
                 why = Sentence("there is no token '{name}'", name=name[:80])
                 raise Misconfigured(why, hint=Sentence("plansmith tokens list lists them"))

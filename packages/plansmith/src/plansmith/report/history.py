@@ -54,6 +54,8 @@ def _deviation(event: e.Event, words: Words) -> Line | None:
             pass
         case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
             pass
+        case e.RunRepaired(aside=aside):
+            return _entry(event, words[key].format(who=_who(event, words), count=aside))
         case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
             pass
         case e.StepAdvised(step=step, reason=detail, advice=advice):

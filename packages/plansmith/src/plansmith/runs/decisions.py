@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
 from plansmith.engine.provenance import given_values, read_consent
@@ -15,7 +15,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import ALLOW, CHANGE, lets_happen
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import stricter, why_not
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import AgentStep, ToolStep
 from plansmith.review.settings import ReviewPolicy
 
@@ -91,7 +91,10 @@ def need_hash(plan: Plan | None, approve: str | None) -> None:
     if plan is None or approve != plan.hash:
         now = plan.hash if plan is not None else "none"
         hint = Sentence("the plan now has the hash {hash}: review it again", hash=now)
-        raise StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
+        why = Sentence("this is not the hash of the current plan")
+        if approve and now.startswith(approve):
+            why = Sentence("this is only the beginning of the hash of the current plan")
+        raise StaleDecision(why, hint=hint)
 
 
 def _too_late(run_id: str) -> StaleDecision:
@@ -120,7 +123,9 @@ async def take_answer(
     if lets_happen(asked, value):
         need_second_person(run, by, intake.policy)
         rule = stricter(run.options.second_person, intake.policy.second_person)
-        if given_values(value) is not None and rule != "never":
+        own = given_values(value)
+        await _need_shown(journal, asked, own or {})
+        if own is not None and rule != "never":
             why = Sentence(
                 "Another user has to agree to values of your own, so they have to stand in the plan"
             )
@@ -139,6 +144,14 @@ async def take_answer(
                 raise _too_late(journal.id) from None
         else:
             return asked
+
+
+async def _need_shown(journal: Journal, asked: e.QuestionAsked, own: Mapping[str, Json]) -> None:
+    """Refuses a person's value under a name that is not among those shown."""
+    seen = cast("dict[str, Json]", await journal.value(asked.values)) if own else {}
+    for name in own.keys() - seen.keys():
+        hint = did_you_mean(name, seen, otherwise=Sentence("there are {names}", names=[*seen]))
+        raise Refused(Sentence("no value '{name}' was shown", name=name), hint=hint)
 
 
 def _in_short(asked: e.QuestionAsked, value: Json) -> Json:
