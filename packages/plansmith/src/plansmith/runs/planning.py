@@ -15,6 +15,7 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan, owned
 from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
@@ -63,17 +64,15 @@ class RunPlanning:
         intake: PlanIntake,
         planner: Planner | None = None,
         writer: ReplyWriter | None = None,
-        early_start: bool = True,
+        limits: Limits | None = None,
         standing: StandingReview | None = None,
-        trusts_texts: bool = False,
     ) -> None:
-        self.early_start = early_start
+        self.limits = limits or Limits()
         self.planner = planner
         self.journals, self.tell = journals, journals.tell
         self.intake = intake
         self._writer = writer
         self._standing_review = standing
-        self._trusts_texts = trusts_texts
         # The runs that are being planned here, with the reads that are made early for each.
         self._planning: dict[str, prefetch.EarlyReads | None] = {}
 
@@ -143,7 +142,8 @@ class RunPlanning:
 
     async def _early_reads(self, journal: Journal) -> prefetch.EarlyReads | None:
         """Returns what makes reads early; none is made if a person sees every plan first."""
-        if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
+        sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
+        if sees_plan or not self.limits.early_start:
             return None
         return prefetch.EarlyReads(journal, await self.intake.callees(), self.tell)
 
@@ -196,7 +196,7 @@ class RunPlanning:
 
         Whatever the policy says: words in an old result must not lead to a change by themselves.
         """
-        if not planned.read_results or self._trusts_texts:
+        if not planned.read_results or self.limits.tool_texts == "trust":
             return ()
         return [READ_RESULTS] if await self.intake.acting(plan) else ()
 

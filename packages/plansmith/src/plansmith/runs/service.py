@@ -14,7 +14,6 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
-from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.question_options import GO_ON
@@ -54,12 +53,11 @@ class RunService:
         self,
         *,
         planning: RunPlanning,
-        limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
     ) -> None:
-        journals, intake, limits = planning.journals, planning.intake, limits or Limits()
+        journals, intake, limits = planning.journals, planning.intake, planning.limits
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
