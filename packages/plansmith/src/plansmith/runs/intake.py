@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, used_results
@@ -107,15 +107,15 @@ class NewRun:
 class Proposal:
     """A plan to write into a run, all in one append, so that no crash leaves it without its review.
 
-    `created` begins a new run; `start` and `then` are events before and after the plan. A person
-    reviews it for `reasons` of its own and those of the policy, and sees the approved calls that it
-    `drops`; `review_events` are written instead. `about` are more fields of its event, and `values`
-    what these refer to. `earlier` are the results of earlier runs that it may use, if known.
+    `body` is its event, to which `propose` adds what follows from the plan, and `values` what that
+    refers to. `created` begins a new run; `start` and `then` are events before and after the plan.
+    A person reviews it for `reasons` of its own and those of the policy, and sees the approved
+    calls that it `drops`; `review_events` are written instead. `earlier` are the results of earlier
+    runs that it may use, if known.
     """
 
-    plan: Plan
+    body: e.PlanProposed
     _: KW_ONLY
-    problems: Sequence[Problem] = ()
     earlier: UsableResults | None = None
     created: e.RunCreated | None = None
     start: Sequence[Entry] = ()
@@ -123,7 +123,6 @@ class Proposal:
     reasons: Sequence[str] = ()
     drops: tuple[str, ...] = ()
     review_events: Sequence[Entry] | None = None
-    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: Sequence[Json] = ()
     by: e.Actor = SYSTEM
 
@@ -370,42 +369,37 @@ class PlanIntake:
         return problems
 
     async def take_in(
-        self,
-        plan: Plan,
-        options: RunOptions,
-        pins: Mapping[str, str],
-        notes: Sequence[Problem] = (),
+        self, given: e.PlanProposed, options: RunOptions, pins: Mapping[str, str]
     ) -> Proposal:
         """Checks a plan that somebody gives; raises `PlanInvalid` if it has errors.
 
-        The plan comes back with its templates, and names of earlier results, written out. `notes`
-        is what reading the plan told.
+        The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(owned(plan)))
-        problems = (*notes, *await self.usable(plan, earlier))
-        return Proposal(plan, problems=problems, earlier=earlier)
+        plan = earlier.named(await self.pinned(owned(given.plan)))
+        problems = (*given.problems, *await self.usable(plan, earlier))
+        return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
-        plan, run, created = proposal.plan, journal.run, proposal.created
+        plan, run, created = proposal.body.plan, journal.run, proposal.created
         facts, options = await self.facts(plan), created.options if created else run.options
-        pins, problems = dict[str, str](), tuple(proposal.problems)
+        pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
             found = earlier.results
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
         past = (await self.past()).measured(facts.workload.names)
-        fields: dict[str, Any] = {
-            "acts": facts.acting,
-            "problems": problems,
-            "estimate": facts.workload.estimate(past, self.price_per_million),
-            "earlier": pins,
-        }
-        if now := facts.known.templates:  # finished steps keep the templates they ran with
-            fields["templates"] = {**run.templates, **now}
-        body = e.PlanProposed(plan=plan, **fields | dict(proposal.about))
+        now = facts.known.templates
+        body = proposal.body.replace(
+            acts=facts.acting,
+            problems=problems,
+            estimate=facts.workload.estimate(past, self.price_per_million),
+            earlier=pins,
+            # Finished steps keep the templates they ran with.
+            templates={**run.templates, **now} if now else {},
+        )
         review_events = proposal.review_events
         if review_events is None:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)

@@ -18,7 +18,7 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan, owned
-from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
+from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
@@ -44,7 +44,7 @@ else:
 
 
 # Who made the plan of a run that was made from something; else whoever submitted it.
-_PLAN_ORIGINS: Final = {"template": "template", "run": "rerun", "undo": "rerun"}
+_ORIGINS: Final[dict[str, PlanOrigin]] = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
@@ -97,19 +97,18 @@ class RunPlanning:
             self.need_planner()
             await journal.append(created, by=who)
             return journal
+        submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
+        origin = new.plan_origin or _ORIGINS.get(new.origin.kind, submitted)
+        given = e.PlanProposed(plan=owned(new.plan), problems=tuple(new.notes), origin=origin)
+        proposal = Proposal(given)
         if new.checked:
-            proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
-        else:
-            proposal = Proposal(owned(new.plan), problems=new.notes)
-        submitted = "program" if who.kind == "program" else "submitted"
-        origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
+            proposal = await self.intake.take_in(given, created.options, new.pins)
         proposal = replace(
             proposal,
             created=created,
             then=new.kept,
             reasons=new.reasons,
             review_events=new.review_events,
-            about={"origin": origin},
             by=who,
         )
         await self.intake.propose(journal, proposal)
@@ -183,7 +182,7 @@ class RunPlanning:
 
     async def propose(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
         """Writes a plan that a model made into a run."""
-        plan, reasons = proposal.plan, proposal.reasons
+        plan, reasons = proposal.body.plan, proposal.reasons
         if proposal.review_events is None and not reasons:
             if self._standing_review is not None:
                 standing = await self._standing_review(journal.run, plan)
@@ -254,10 +253,16 @@ class RunPlanning:
 def proposed(planned: Planned, *, cause: str = "") -> Proposal:
     """Returns the proposal of a plan that a model made, with how it was made."""
     assert planned.plan is not None  # noqa: S101
-    about = {**_costs(planned), "origin": planned.origin, "cause": cause}
-    about |= {"picks": planned.picks, "metrics": planned.metrics}
-    values = recorded_exchanges(planned)
-    return Proposal(planned.plan, problems=planned.problems, about=about, values=values)
+    body = e.PlanProposed(
+        plan=planned.plan,
+        problems=planned.problems,
+        origin=planned.origin,
+        cause=cause,
+        picks=planned.picks,
+        metrics=planned.metrics,
+        **_costs(planned),
+    )
+    return Proposal(body, values=recorded_exchanges(planned))
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:
