@@ -21,7 +21,6 @@ from plansmith.plan.plan import Plan, owned
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
-from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Planner, ReplyWriter
 from plansmith.runs.intake import NewRun, Proposal
@@ -119,7 +118,7 @@ class RunPlanning:
         run = journal.run
         self.journals.require_ours(run)
         async with self.journals.owners.owning(journal.id) as journal.fence:
-            await self._plan(journal, request or PlanRequest.of(run.request, run.options))
+            await self._plan(journal, request or PlanRequest(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
         journal.retry = self.journals.store_retry
@@ -204,15 +203,16 @@ class RunPlanning:
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         planner, callees = self.need_planner(), await self.intake.callees()
-        if request.thread and (talk := self.intake.conversations) is not None:
-            history = await talk.before(request.thread, request.message)
+        options = request.options
+        if options.thread and (talk := self.intake.conversations) is not None:
+            history = await talk.before(options.thread, options.message)
             kept = [each for each in history if results or each.role == "user"]
-            request = replace(request, history=(*kept, *request.history))
+            options = options.model_copy(update={"history": (*kept, *options.history)})
+            request = replace(request, options=options)
         # The newest templates, and the versions that the previous plan runs.
         templates = await self.intake.load_templates()
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
         versions = dict.fromkeys(name for name in before if name in templates and "@" in name)
-        options = RunOptions(thread=request.thread, message=request.message)
         available = Available(
             tools=list(callees.specs.values()),
             agents=self.intake.agents(),
@@ -221,7 +221,7 @@ class RunPlanning:
             earlier=await self.intake.usable_results(options, request.pins),
         )
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
-        has_read = request.thread and any(each.role == "assistant" for each in request.history)
+        has_read = options.thread and any(each.role == "assistant" for each in options.history)
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
             return made

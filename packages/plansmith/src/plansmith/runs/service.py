@@ -18,7 +18,7 @@ from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import OWN_REQUEST, Origin
+from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
 from plansmith.runs.decisions import decide, take_answer
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
@@ -115,10 +115,10 @@ class RunService:
         await self.planning.close()
         await self.execution.close()
 
-    async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
+    async def plan(self, request: str, options: RunOptions, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
-        journal = await self.create(NewRun(request.text, options=request.options(), by=by))
-        await self.planning.plan(journal, request)
+        journal = await self.create(NewRun(request, options=options, by=by))
+        await self.planning.plan(journal)
         return await self.journals.whole(journal)
 
     async def submit(
@@ -181,7 +181,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.current(run.id)
-        await self.planning.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
+        await self.planning.plan(journal, PlanRequest(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def decide(
