@@ -101,7 +101,7 @@ class Plansmith:
     @made_once
     def schedules(self) -> service.Schedules:
         """Starts runs at set times."""
-        return service.Schedules(runs=self.runs, templates=self.templates)
+        return service.Schedules(self.runs, self.templates)
 
     @made_once
     def threads(self) -> Any:
