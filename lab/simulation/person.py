@@ -16,7 +16,7 @@ from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
-from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run_options import RunOptions
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
 
@@ -75,7 +75,7 @@ class Person:
                 )
             # As the route does it.
             run_id = smith.runs.journals.new_id()
-            options = PlanRequest(wanted, mode=mode).options()
+            options = RunOptions(mode=mode)
             try:
                 new = NewRun(wanted, plan, run_id=run_id, options=options, by="ada")
                 await smith.runs.create(new)

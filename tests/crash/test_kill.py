@@ -232,7 +232,7 @@ async def test_two_processes_on_one_store_start_each_instant_once(
     keepers = [await scene.keeper(4) for _ in range(2)]
     assert [await ended(each) for each in keepers] == [0, 0]
     smith = scene.smith()
-    rows = await smith.schedules.shelf.fires(schedule.id, limit=1000)
+    rows = await smith.schedules.store.fires(schedule.id, limit=1000)
     runs = list(await smith.store.runs())
     await smith.close()
     fired = [each for each in rows if each.run]
@@ -256,13 +256,13 @@ async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
     schedule = await scene.add(Timing(once_at=at.isoformat()))
     assert await ended(await scene.keeper(9, when)) == -signal.SIGKILL
     smith = scene.smith()
-    [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
+    [row] = await smith.schedules.store.fires(schedule.id, limit=9)
     assert row.state.open
 
     async def is_done() -> bool:
         await smith.schedules.tick()
         await smith.schedules.carried()
-        [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
+        [row] = await smith.schedules.store.fires(schedule.id, limit=9)
         return row.state is FireState.DONE
 
     await until(is_done)

@@ -163,8 +163,8 @@ async def test_workers_alone_fire_a_schedule_and_execute_its_run(workers: Worker
         await until(lambda: workers.effects == ["a"])
 
         async def has_ended() -> bool:
-            [schedule] = await smith.schedules.shelf.schedules()
-            fires = await smith.schedules.shelf.fires(schedule.id, limit=5)
+            [schedule] = await smith.schedules.store.schedules()
+            fires = await smith.schedules.store.fires(schedule.id, limit=5)
             return [fire.state.value for fire in fires] == ["done"]
 
         await until(has_ended)

@@ -252,7 +252,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
                 assert by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
     assert NewRun(request="x").budget is None
-    assert library.runs.planning.early_start is Limits().early_start is True
+    assert library.runs.planning.limits.early_start is Limits().early_start is True
 
 
 def test_money_keeps_its_digits_on_every_way() -> None:

@@ -140,7 +140,7 @@ class DraftLoop:
     problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
-        self.dialect = dialect(self.request.dialect) if self.request.dialect else None
+        self.dialect = dialect(name) if (name := self.request.options.dialect) else None
         self.rules = rules_of(self.request, self.deps)
         messages = draft_messages(
             self.query,
@@ -149,9 +149,9 @@ class DraftLoop:
             max_steps=step_limit(self.rules, self.deps.settings.max_steps),
             locale=self.locale,
             prompts=self.deps.settings.prompts,
-            shape=self.request.dialect,
+            shape=name,
         )
-        last = self.request.history[-1] if self.request.history else None
+        last = self.request.options.history[-1] if self.request.options.history else None
         self.brief = PlanBrief(
             visible(self.query),
             locale=self.locale,
@@ -217,7 +217,7 @@ class DraftLoop:
                 note(broke, begins=True)
 
     async def _parsed(self, text: str) -> Reading:
-        shape = self.request.dialect
+        shape = self.request.options.dialect
         return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
 
     async def _check(self, parsed: Reading) -> None:
@@ -227,7 +227,7 @@ class DraftLoop:
         if plan is None:
             return
         if known is not None:
-            if self.request.dialect and known.results:  # our own language has references
+            if self.request.options.dialect and known.results:  # our own language has references
                 plan = with_results(plan, {**known.names, **{ref: ref for ref in known.results}})
             plan = known.named(plan)
         step_text = self.dialect.step_text if self.dialect else None
@@ -286,7 +286,7 @@ class DraftLoop:
         self.repairs += 1
         errors = [each for each in self.problems if each.severity is Severity.ERROR]
         plan, broken = self.plan, list[str]()
-        if plan is not None and errors and not self.request.dialect:
+        if plan is not None and errors and not self.request.options.dialect:
             inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
             named = {inner.get(each.step or "", each.step) for each in errors}
             if named <= plan.by_id.keys() and len(named) * 2 <= len(plan.steps):
@@ -399,7 +399,7 @@ def _three_steps(request: str, offer: Offer, language: str) -> list[dict[str, An
 def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     """Returns the rules for a plan: those of the profile, and those in the person's words."""
     rules = asked_constraints(request.text, _names(deps.tools, deps.agents))
-    profile = request.profile
+    profile = request.options.profile
     if profile is None:
         return rules
     hard = [read_constraint(text) for text in profile.hard_constraints]

@@ -17,12 +17,13 @@ from plansmith_planner.settings import ModelSettings
 
 if TYPE_CHECKING:
     from plansmith.arguments import Options
+    from plansmith.plan.data import Record
     from plansmith.plan.planning import Tell
     from plansmith.ports import ChatModel, Clock
     from plansmith_planner import model_planner
+    from plansmith_planner import settings as planner_settings
     from plansmith_planner.models import choose, fact_checked, provider, provider_output, wrappers
     from plansmith_planner.ranking import minilm
-    from plansmith_planner.settings import PlannerSettings
 else:
     lazy_modules(
         globals(),
@@ -30,6 +31,7 @@ else:
         fact_checked="plansmith_planner.models.fact_checked",
         minilm="plansmith_planner.ranking.minilm",
         model_planner="plansmith_planner.model_planner",
+        planner_settings="plansmith_planner.settings",
         provider="plansmith_planner.models.provider",
         provider_output="plansmith_planner.models.provider_output",
         wrappers="plansmith_planner.models.wrappers",
@@ -123,10 +125,12 @@ def make_planner(
     model: ChatModel | str | None,
     *,
     clock: Clock,
-    settings: PlannerSettings | None = None,
+    settings: Record | None = None,
     options: Options,
 ) -> model_planner.ModelPlanner:
     """Makes the planner of a Plansmith that was given models, by themselves or by name."""
+    if settings is not None and not isinstance(settings, planner_settings.PlannerSettings):
+        raise Misconfigured(f"{settings!r} are no settings", hint="give PlannerSettings(…)")
     triage_model = _given_model(options.get("triage_model"))
     report_model = _given_model(options.get("report_model"))
     planning_model = _given_model(model) or report_model or triage_model

@@ -70,7 +70,7 @@ class ModelPlanner:
         """Returns a checked plan, an answer, a question, or why there is none."""
         exchanges: list[dict[str, Json]] = []
         recorded = partial(model_calls.TranscribedModel, exchanges=exchanges)
-        settings, most, sources = self.settings, request.max_steps, self._context
+        settings, most, sources = self.settings, request.options.max_steps, self._context
         if settings.background_search:
             sources = background.with_search(sources, available, self._clock)
         deps = stages.PlannerDeps(

@@ -37,8 +37,8 @@ async def make_plan(
 
     Calls `tell` as each stage begins, `on_text` with the model's text, `on_step` with each step.
     """
-    language = request.profile.language if request.profile else ""
-    locale = locale_of(request.text, request.locale or language)
+    language = request.options.profile.language if request.options.profile else ""
+    locale = locale_of(request.text, request.options.locale or language)
     watch, settings = Watch(deps.clock, tell, locale), deps.settings
     with watch("triage", Sentence("in {locale}", locale=locale)):
         decided = await _by_rules(request, deps, locale, tell)
@@ -70,8 +70,8 @@ async def make_plan(
     with watch("shortlist", known):
         picks, offer = _shortlist(query, request, deps, context)
     # All text from which values may come: the person's words and what was looked up.
-    messages, facts = (m.text for m in request.history), (block.text for block in context.facts)
-    given = "\n".join([request.text, request.feedback, *messages, *facts])
+    said = [*(m.text for m in request.options.history), *(each.text for each in context.facts)]
+    given = "\n".join([request.text, request.feedback, *said])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
     planned = _finished(await loop.run(on_step, on_text), decided, request)
     usage = total(decided.usage, planned.metrics.usage)
@@ -88,9 +88,9 @@ async def _by_rules(
     request: p.PlanRequest, deps: PlannerDeps, locale: str, tell: p.Tell
 ) -> Triage | None:
     """Decides a new request that needs no model; None for any other."""
-    profile = request.profile
+    options, profile = request.options, request.options.profile
     # What changes a plan, or has rules or a form of its own, is for a model.
-    other = (request.target, request.previous, request.feedback, request.dialect, request.findings)
+    other = (options.target, options.dialect, request.previous, request.feedback, request.findings)
     ruled = profile is not None and bool(profile.hard_constraints or profile.soft_constraints)
     if not deps.settings.triage or any(other) or ruled:
         return None
@@ -109,7 +109,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        recalled = recall(request.history, tokens=room)
+        recalled = recall(request.options.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
         results_text = clipped(results, tokens=room, keep_end=True)
         texts = {TITLE: recalled.text, gather.EARLIER: results_text}
@@ -119,7 +119,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
         request.text,
         model=model,
         known=known,
-        target=request.target,
+        target=request.options.target,
         agents=deps.agents,
         templates=deps.templates,
         locale=locale,
@@ -139,9 +139,9 @@ def _shortlist(
     agents = [
         each for each in deps.agents if each.enabled and not each.hidden and not each.passthrough
     ]
-    most, tools = request.top_k or deps.settings.top_k, deps.tools
-    if request.dialect and dialect(request.dialect).agents_only:
-        most, tools = request.top_k or max(len(agents), 1), ()
+    most, tools = request.options.top_k or deps.settings.top_k, deps.tools
+    if request.options.dialect and dialect(request.options.dialect).agents_only:
+        most, tools = request.options.top_k or max(len(agents), 1), ()
     picks = shortlist(query, [*tools, *agents], k=most, ranker=deps.ranker)
     names = {pick.name for pick in picks}
     folder = [b for b in context.blocks if b.title in (gather.FOLDER, gather.FOLDER_NEAR)]
@@ -165,7 +165,7 @@ def _finished(planned: p.Planned, decided: Triage, request: p.PlanRequest) -> p.
     plan = planned.plan
     if plan is None:
         return planned
-    asked = dialect(request.dialect).asks(plan) if request.dialect else ()
+    asked = dialect(request.options.dialect).asks(plan) if request.options.dialect else ()
     if asked:
         text = "\n".join(asked)
         return replace(planned, decision=p.Decision.ASK, plan=None, answer=text, questions=asked)

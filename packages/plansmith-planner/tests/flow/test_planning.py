@@ -15,6 +15,7 @@ from plansmith import AgentSpec, Effect, Plan, Plansmith, ToolSpec, check_plan, 
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
+from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith.tools.functions import FunctionTools
@@ -68,6 +69,8 @@ async def run(
     triage: ScriptedModel | None = None,
     on_step: Callable[[Any], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
+    previous: Plan | None = None,
+    feedback: str = "",
     **fields: Any,
 ) -> Planned:
     deps = PlannerDeps(
@@ -78,7 +81,8 @@ async def run(
         agents=fields.pop("agents", ()),
         settings=PlannerSettings(**(settings or {})),
     )
-    return await make_plan(PlanRequest(text, **fields), deps=deps, on_step=on_step, tell=tell)
+    asked = PlanRequest(text, RunOptions(**fields), previous=previous, feedback=feedback)
+    return await make_plan(asked, deps=deps, on_step=on_step, tell=tell)
 
 
 def errors(planned: Planned) -> list[str]:
@@ -128,7 +132,7 @@ async def test_a_yes_that_agrees_to_an_action_is_planned_and_not_only_answered(
     scripted: Script,
 ) -> None:
     sent = {"decision": "answer", "reason": "agreed", "query": "Send it to Ann", "answer": "Sent!"}
-    history = [Message("assistant", "Shall I send the mail to Ann?")]
+    history = (Message("assistant", "Shall I send the mail to Ann?"),)
     planned = await run(scripted(GOOD), "yes", triage=scripted(sent), history=history)
     assert planned.decision is Decision.PLAN
 

@@ -103,8 +103,8 @@ class Desk:
         self.clock._elapsed += timedelta(**passed).total_seconds()
         begun = await self.schedules.tick()
         async with asyncio.timeout(120):
-            while len(self.schedules.firing.carrying) > self.inside:
-                await asyncio.wait(self.schedules.firing.carrying, timeout=0.005)
+            while len(self.schedules.carrying) > self.inside:
+                await asyncio.wait(self.schedules.carrying, timeout=0.005)
         return begun
 
     async def history(self, schedule: Schedule) -> list[tuple[str, str]]:
@@ -414,7 +414,7 @@ async def test_a_budget_is_for_each_fire(intake: Desk) -> None:
 async def test_a_fire_that_is_begun_twice_ends_quietly(intake: Desk) -> None:
     broken: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
-    firing, schedule = intake.schedules.firing, await intake.add()
+    firing, schedule = intake.schedules, await intake.add()
     fire = await intake.schedules.fire_now(schedule.id)
     begun = firing.carrying
     firing.start(schedule, fire)
@@ -480,7 +480,7 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -
     await intake.schedules.carried()
     await intake.later(hours=1)
     assert intake.calls == ["hold"]
-    states = [each.state.value for each in await intake.schedules.shelf.fires(schedule.id, limit=9)]
+    states = [each.state.value for each in await intake.schedules.store.fires(schedule.id, limit=9)]
     assert states == ["cancelled", "done"]
 
 
@@ -514,7 +514,7 @@ async def test_a_run_that_waits_for_a_time_is_left_to_its_process_until_then(int
     await intake.smith.close()  # and nobody is at it any more
     other = intake.another()
     await other.schedules.tick()
-    assert not other.schedules.firing.carrying
+    assert not other.schedules.carrying
     intake.clock._elapsed += 7200
     await other.schedules.tick()
     await other.schedules.carried()

@@ -79,7 +79,7 @@ def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
         ({"agents": 3}, "agents takes a list"),
         ({"triage_model": "gpt-5"}, "write provider:name"),
         ({"report_model": 3}, "3 is not a model"),
-        ({"settings": {}}, "are no settings"),
+        ({"model": "rules", "settings": {}}, "are no settings"),
     ],
 )
 def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], message: str) -> None:

@@ -172,7 +172,7 @@ async def _fire_schedules(state: ServerState) -> None:
         await journals.store_retry.until_done(lambda: journals.owners.serve(str(state.kind)))
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
-            schedules.firing.execute = state.background.until_rest
+            schedules.execute = state.background.until_rest
         await in_role(journals.owners, f"schedules {journals.folder}", schedules.keep)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))

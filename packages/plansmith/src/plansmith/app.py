@@ -12,7 +12,7 @@ from plansmith.lazy import lazy_modules, made_once
 if TYPE_CHECKING:
     from plansmith import assembly, sync
     from plansmith.arguments import Options
-    from plansmith.plan import planning
+    from plansmith.plan import run_options
     from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
@@ -29,7 +29,7 @@ else:
         assembly="plansmith.assembly",
         book="plansmith.templates.book",
         callbacks="plansmith.runs.callbacks",
-        planning="plansmith.plan.planning",
+        run_options="plansmith.plan.run_options",
         service="plansmith.schedules.service",
         sync="plansmith.sync",
     )
@@ -101,7 +101,7 @@ class Plansmith:
     @made_once
     def schedules(self) -> service.Schedules:
         """Starts runs at set times."""
-        return service.Schedules(runs=self.runs, templates=self.templates)
+        return service.Schedules(self.runs, self.templates)
 
     @made_once
     def threads(self) -> Any:
@@ -183,14 +183,14 @@ class Plansmith:
 
         Args:
             request: What you want, in words.
-            **options: Those of a `PlanRequest`: locale, target, profile, history, top_k.
+            **options: Those of `RunOptions`: locale, target, profile, history, top_k.
 
         Examples:
             >>> run = await smith.plan("Order the item 'bolts'")
             >>> run.plan.steps[0].inputs
             {'item': 'bolts'}
         """
-        return await self.runs.plan(planning.PlanRequest(request, **options), by=by)
+        return await self.runs.plan(request, run_options.read_options(options), by=by)
 
     async def thread(self, thread_id: str = "") -> Any:
         """Returns a conversation, or begins one.

@@ -143,9 +143,6 @@ class Arguments(NamedTuple):
     ) -> Self:
         """Resolves names, URLs and functions; raises `Misconfigured` for what cannot be used."""
         options, clock = read_options(more), clock or SystemClock()
-        if settings is not None and not hasattr(settings, "max_steps"):
-            hint = "give plansmith_planner.settings.PlannerSettings(…)"
-            raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
         given = {"clock": clock, "settings": settings, "options": options}
         models = [model, options.get("report_model"), options.get("triage_model")]
         made = plugins.load("planners", "default")(model, **given) if has_model(models) else None

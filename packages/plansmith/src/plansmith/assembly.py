@@ -57,13 +57,11 @@ def make_runs(given: Arguments) -> RunService:
         intake=intake,
         planner=given.planner,
         writer=given.writer,
-        early_start=limits.early_start,
-        trusts_texts=limits.tool_texts == "trust",
+        limits=limits,
         standing=partial(approval_of_run, intake),
     )
     return RunService(
         planning=planning,
-        limits=limits,
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),

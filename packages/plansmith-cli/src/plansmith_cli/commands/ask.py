@@ -82,7 +82,6 @@ async def _run_planned(session: Session, run: Run, *, fresh: bool = True) -> int
 
 def _plan(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
-        session.smith.runs.planning.early_start = False
         run = await plan_request(session, request_options(session))
         if args.json:
             events = await session.smith.store.events(run.id)
@@ -114,7 +113,7 @@ def _plan(args: argparse.Namespace) -> int | None:
         return Exit.WAITING if run.plan is None else Exit.OK
 
     prepare(args)
-    return in_session(args, work)
+    return in_session(args, work, only_plans=True)
 
 
 def prepare(args: argparse.Namespace) -> None:

@@ -239,7 +239,7 @@ async def _history(session: Session) -> None:
 async def _keep_once(session: Session) -> int:
     """Fires what is due now and prints the results; returns the worst exit code."""
     schedules = session.smith.schedules
-    before = {fire.key: fire.version for fire in await schedules.shelf.open_fires()}
+    before = {fire.key: fire.version for fire in await schedules.store.open_fires()}
     keys = {*before}
     while begun := await schedules.tick():
         keys |= {fire.key for fire in begun}
@@ -247,10 +247,10 @@ async def _keep_once(session: Session) -> int:
     await schedules.carried()
     printed: list[Json] = []
     codes = [Exit.OK]
-    for schedule in await schedules.shelf.schedules():
+    for schedule in await schedules.store.schedules():
         if not any(name == schedule.id for name, _ in keys):
             continue
-        for fire in [*await schedules.shelf.fires(schedule.id, limit=_ALL)][::-1]:
+        for fire in [*await schedules.store.fires(schedule.id, limit=_ALL)][::-1]:
             if fire.key in keys and before.get(fire.key) != fire.version:
                 printed.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))

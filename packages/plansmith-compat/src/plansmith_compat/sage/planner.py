@@ -19,6 +19,7 @@ from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.ports import ChatModel, ContextBlock, Delta, Prompt
 from plansmith_compat import calling
@@ -391,7 +392,7 @@ class LLMPlanner(MapFunction):
                 triage=False,
             ),
         )
-        request = PlanRequest(query, profile=briefing_of(profile), dialect="sage")
+        request = PlanRequest(query, RunOptions(profile=briefing_of(profile), dialect="sage"))
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems, self.failure = planned, planned.problems, ""
         first = str(exchanges[0]["text"]) if exchanges else ""

@@ -17,10 +17,10 @@ from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
@@ -427,15 +427,13 @@ class AgentRuntime(MapFunction):
     async def _run_plan(
         self, smith: Plansmith, plan: Plan, profile: BaseProfile, query: str, tell: Tell | None
     ) -> Run:
-        request = PlanRequest(
-            query,
+        options = RunOptions(
             profile=operators.briefing_of(profile.render_system_prompt()),
             top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
         )
-        new = NewRun(query, plan, options=request.options(), by=_CALLER)
-        made = await smith.runs.create(new)
+        made = await smith.runs.create(NewRun(query, plan, options=options, by=_CALLER))
         running = asyncio.ensure_future(self._go_on(smith, made.run))
         if tell is not None:
             async for event in calling.events_during(running, smith.store, made.run.id):

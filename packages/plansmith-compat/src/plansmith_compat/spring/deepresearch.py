@@ -11,6 +11,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.plan.question_options import LIMIT
+from plansmith.plan.run_options import RunOptions
 from plansmith.ports import ContextBlock
 from plansmith_compat.spring import keys, nodes
 from plansmith_compat.spring.beans import ResearchPlan
@@ -48,10 +49,9 @@ class PlannerNode(PlanningNode):
         most = state.get(keys.MAX_STEP_NUM)
         request = PlanRequest(
             str(state[keys.QUERY]),
+            RunOptions(max_steps=int(most) if most else None, dialect="deepresearch"),
             previous=_read(state).plan if words else None,
             feedback="\n".join(words),
-            max_steps=int(most) if most else None,
-            dialect="deepresearch",
         )
         planned = await self._draft(request, _blocks(state), on_text)
         plan = nodes.usable(planned)

@@ -22,6 +22,7 @@ from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.question_options import GO_ON, LIMIT
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, Clock, ContextBlock
@@ -173,9 +174,9 @@ class PlannerNode(PlanningNode):
         blocks = _blocks(state, question)
         if text and rejected is None:
             blocks.append(ContextBlock(_REJECTED_TEXT, text[:_MAX_REJECTED]))
-        request = PlanRequest(question, previous=rejected, feedback=feedback, dialect="spring")
-        planned = await self._draft(request, blocks, on_text)
-        plan = usable(planned)
+        spring = RunOptions(dialect="spring")
+        request = PlanRequest(question, spring, previous=rejected, feedback=feedback)
+        plan = usable(planned := await self._draft(request, blocks, on_text))
         if plan is not None:
             return _done(write_as("nl2sql", plan).value)
         return {

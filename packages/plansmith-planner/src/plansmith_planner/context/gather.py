@@ -72,7 +72,7 @@ async def gather_context(
     `earlier` are results of earlier runs that the plan may use.
     """
     settings = settings or PlannerSettings()
-    profile, plan, tokens = known.profile, known.previous, settings.context_tokens
+    profile, plan, tokens = known.options.profile, known.previous, settings.context_tokens
     # What stays the same from request to request comes first, the time last.
     before = [
         *_parts("profile", about(profile) if profile and profile != Profile() else "", _SHOULD),
@@ -87,7 +87,7 @@ async def gather_context(
         *_parts(TIME, time_text(clock, settings.timezone), _SHOULD),
     ]
     search = next((each for each in sources if isinstance(each, Background)), None)
-    asking = len(sources) + bool(known.history)
+    asking = len(sources) + bool(known.options.history)
     marks = rough_count(fence(HEADING, "", "source")) if asking else 0
     used = rough_count(rendered([block for part in (*before, *behind) for block in part.blocks]))
     share = max((tokens - used) // max(asking, 1) - marks, 0)
@@ -104,7 +104,7 @@ async def gather_context(
         ),
         _background(query, search, share),
     )
-    gathered = [*asked, _conversation(known.history, share), background]
+    gathered = [*asked, _conversation(known.options.history, share), background]
     missing = [each.missing for each in gathered if each.missing]
     parts = [*before, *(each.part for each in gathered), *behind]
     fitted = fit(parts, tokens=tokens, missing=missing)

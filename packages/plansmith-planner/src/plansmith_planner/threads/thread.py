@@ -13,9 +13,8 @@ from plansmith.engine.progress import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.ids import root_of
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, read_options
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Message, Usage
 from plansmith.runs.editing import versions
@@ -498,7 +497,7 @@ def _message_added(
     if SURROGATES.search(text):
         hint = Sentence("send it as Unicode text")
         raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
-    given = PlanRequest(text, **options).options()
+    given = read_options(options)
     kept = NO_OPTIONS if given == NO_OPTIONS else given
     return t.MessageAdded(text=text, key=key, options=kept, origin=origin or OWN_REQUEST)
 

@@ -14,7 +14,7 @@ from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanRequest
-from plansmith.plan.run_options import Profile
+from plansmith.plan.run_options import Profile, RunOptions
 from plansmith.testing import ScriptedModel
 from plansmith.testing.fakes import FakeClock
 from plansmith_planner.draft import salvage
@@ -46,7 +46,7 @@ async def planned(
 ) -> tuple[Planned, ScriptedModel]:
     model = scripted(*answers)
     deps = PlannerDeps(plan_model=model, clock=FakeClock(), tools=TOOLS, agents=AGENTS)
-    return await make_plan(PlanRequest(text, profile=profile), deps=deps), model
+    return await make_plan(PlanRequest(text, RunOptions(profile=profile)), deps=deps), model
 
 
 @pytest.mark.parametrize(

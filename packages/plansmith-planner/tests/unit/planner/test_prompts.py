@@ -14,7 +14,7 @@ from tests.flow.smiths import Script, plan_of
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused, PlansmithError
 from plansmith.plan.planning import Decision, PlanRequest
-from plansmith.plan.run_options import Profile
+from plansmith.plan.run_options import Profile, RunOptions
 from plansmith.ports import Message
 from plansmith.testing import Answer, FakeClock, ScriptedModel
 from plansmith_planner.dialect import dialect_names
@@ -54,8 +54,10 @@ async def test_the_prompts_are_the_ones_on_record(
     if name == "revision":
         request = PlanRequest(
             "奥斯陆的天气？",
-            profile=Profile(name="Ada", role="pilot", hard_constraints=("no mail",)),
-            history=[Message("user", "hello"), Message("assistant", "hi")],
+            RunOptions(
+                profile=Profile(name="Ada", role="pilot", hard_constraints=("no mail",)),
+                history=(Message("user", "hello"), Message("assistant", "hi")),
+            ),
             previous=PREVIOUS,
             feedback="in Celsius, please",
         )

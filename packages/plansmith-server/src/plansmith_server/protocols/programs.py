@@ -13,7 +13,6 @@ from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
@@ -49,7 +48,7 @@ class ProgramAccess:
         self, request: str = "", plan: Plan | None = None, *, dialect: str = "", **new: Any
     ) -> str:
         """Creates a run; a plan starts if it only reads, else a person is asked to review it."""
-        options = PlanRequest(request, dialect=dialect).options()
+        options = RunOptions(dialect=dialect)
         if plan is not None:
             options = RunOptions(mode="read_only", dialect=dialect)
         made = NewRun(request, plan, options=options, by=self.who, **new)

@@ -148,7 +148,7 @@ async def _failed_schedules(state: ServerState) -> AsyncIterator[dict[str, Any]]
     for each in await smith.schedules.all():
         if not each.paused:
             continue
-        fires = await smith.schedules.shelf.fires(each.id, limit=each.max_failures)
+        fires = await smith.schedules.store.fires(each.id, limit=each.max_failures)
         if failures_in_a_row(each, fires) >= each.max_failures:
             item = {"kind": "schedule", "run": None, "schedule": each.id, "goal": each.name}
             yield {**item, "reason": each.reason, "since": fires[0].ended}

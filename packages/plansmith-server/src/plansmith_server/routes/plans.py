@@ -14,8 +14,8 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import stored_json
 from plansmith.plan.diff import diff_plans
+from plansmith.plan.earlier import NO_RESULTS
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith_server import bodies as b
@@ -111,12 +111,9 @@ async def check_plan(
     intake, goal = smith.runs.intake, run.request if run else ""
     agents = intake.agents()
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
-    earlier = await intake.usable_results(run.options, run.earlier) if run else None
-    plan, used = await intake.pinned(read), list[Problem]()
-    if earlier is not None:
-        plan = earlier.named(plan)
-        used += earlier.notes(plan)
-    problems = (*notes, *await intake.check(plan, earlier), *used)
+    earlier = await intake.usable_results(run.options, run.earlier) if run else NO_RESULTS
+    plan = earlier.named(await intake.pinned(read))
+    problems = (*notes, *await intake.check(plan, earlier), *earlier.notes(plan))
     specs, cards = (await intake.callees()).specs, {each.name: each for each in agents}
     workload = Workload(plan, specs, cards)
     past = (await intake.past()).measured(workload.names)

@@ -15,9 +15,8 @@ from plansmith.file_ports import pictures
 from plansmith.formats.native import read_plan
 from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import OriginKind
+from plansmith.plan.run_options import OriginKind, read_options
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
@@ -49,8 +48,8 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         state = await ask.state.for_run(view["id"], acts=False)
         return {**view, **await state.run_view(view["id"], wait_s=ask.wait_s)}
     state, goal = ask.state.for_team(given.team, given.database), given.request or ""
-    runs, wanted = state.smith.runs, PlanRequest(goal, **given.options())
-    new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted.options(), by=ask.by)
+    runs, wanted = state.smith.runs, read_options(given.options())
+    new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted, by=ask.by)
     if given.plan is not None:
         agents = runs.intake.agents()
         plan, notes = parse_plan(given.plan, wanted.dialect, goal=goal, agents=agents)

@@ -157,7 +157,7 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
             async with role, background_tasks(upkeep._fire_schedules(state)):  # type: ignore[arg-type]
                 timing = Timing(every_minutes=60)
                 await smith.schedules.create(timing=timing, plan=kept, approve=kept.hash, name="n")
-                await until(lambda: smith.schedules.firing.execute is send)
+                await until(lambda: smith.schedules.execute is send)
                 await smith.schedules.fire_now("n")
                 await asyncio.wait_for(sent.wait(), 30)
 

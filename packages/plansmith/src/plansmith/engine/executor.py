@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
-from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
@@ -76,8 +76,7 @@ class Executor:
     ) -> None:
         self.is_executing = False
         self.leaves = False  # another process is to go on
-        self._cancelled: tuple[e.Actor, str] | None = None
-        self._paused: tuple[e.Actor, str] | None = None
+        self._paused = False
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
         self._pacing = pacing
@@ -102,16 +101,6 @@ class Executor:
         self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
         self._calls = RunningCalls(callees, self._state.results, self.wakeups.put, journal.value)
 
-    def cancel(self, by: e.Actor, reason: str = "") -> None:
-        """Starts no more steps and stops the running ones."""
-        self._cancelled = by, reason
-        self.wakeups.wake_now()
-
-    def pause(self, by: e.Actor, reason: str) -> None:
-        """Starts no more steps; running ones finish."""
-        self._paused = by, reason
-        self.wakeups.wake_now()
-
     def leave(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
         self.leaves = True
@@ -132,19 +121,12 @@ class Executor:
         self.wakeups.open()
         self.is_executing = True
         try:
-            if self._journal.run.cancel_asked:
-                self._cancelled = SYSTEM, ""  # asked for before, in a process that died
-            else:
+            if not self._is_cancelled:  # else in a process that died
                 await self._open()
             await self._enter(self._journal.run)
             await self._loop()
-            if self._journal.run.phase.over:  # ended at the moment at which it was to be stopped
-                return self._journal.run
-            if self._cancelled:
-                await self._stop(*self._cancelled)
-            elif self._paused and not self._journal.run.paused:
-                by, reason = self._paused
-                await self._journal.append(e.RunPaused(reason=reason), by=by)
+            if self._is_cancelled:
+                await self._stop()
         finally:
             self.is_executing = False
             waiting = self.wakeups.close()
@@ -173,7 +155,7 @@ class Executor:
     async def _loop(self) -> None:
         """Writes what ended and what starts, makes the calls that start, and waits for more."""
         state, wakeups, calls = self._state, self.wakeups, self._calls
-        while not self._cancelled:
+        while not self._is_cancelled:
             self._take_ended()
             started = self._start()
             batch, state.batch = state.batch, Batch()
@@ -232,7 +214,7 @@ class Executor:
             if self._opening and not isinstance(move, Execute | AwaitAnswer):
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             # What others skipped, and every start if the run stops, is neither written nor made.
-            stops = bool(self._cancelled or self._paused)
+            stops = self._is_cancelled or self._paused
             names = [each.unit.name for each in started]
             unmade = [each for each in names if stops or each in state.skipped]
             batch.bodies = [
@@ -259,14 +241,14 @@ class Executor:
             raise StaleWriter(f"run {self._journal.id} is executed by another process")
         for event in events:
             match event.body:
-                case e.CancelAsked(reason=reason):
-                    self._cancelled = event.by, reason
-                case e.RunPaused(reason=reason):
-                    self._paused = event.by, reason
-                case e.RunResumed():
-                    self._paused = None
+                case e.RunPaused() | e.RunResumed() as body:
+                    self._paused = isinstance(body, e.RunPaused)
                 case body:
                     self._state.apply(body, await self._journal.value_of(body))
+
+    @property
+    def _is_cancelled(self) -> bool:
+        return self._journal.run.cancel_asked
 
     # What may start.
 
@@ -334,7 +316,7 @@ class Executor:
             return True
         self._state.queue.put_back(unit.name)
         reason = Sentence("the budget of {amount} is used up", amount=refusal.amount)
-        self._paused = SYSTEM, reason
+        self._paused = True
         asked = self._budget.question(refusal)
         # In one append: a crash between the two would ask the same question twice.
         is_open = asked.question in self._journal.run.questions  # resumed without an answer
@@ -419,7 +401,7 @@ class Executor:
             reply=self._state.replies.get(name),
             seen=seen,
             request=self._request,
-            is_stopped=lambda: self._cancelled is not None,
+            is_stopped=lambda: self._is_cancelled,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
         known = self._journal.run.prefetches[early].result if early else ""
@@ -451,18 +433,13 @@ class Executor:
             return False
         return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
-    async def _stop(self, by: e.Actor, reason: str) -> None:
+    async def _stop(self) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
         await self._calls.cancel(self._limits.grace_s)
-        batch = self._state.batch
-        if self._opening and batch.bodies:
-            await self._journal.append(*self._opening)
-            del batch.bodies[: len(self._opening)]
-        if not self._journal.run.cancel_asked:
-            await self._journal.append(e.CancelAsked(reason=reason), by=by)
         self._take_ended()
-        if batch.bodies:
-            await self._journal.append(*batch.bodies, values=batch.values)
+        if self._state.batch.bodies:
+            batch, self._state.batch = self._state.batch, Batch()
+            await self._write(batch, [])
 
 
 def _is_instruction(event: e.Event) -> bool:
@@ -474,5 +451,7 @@ def _is_instruction(event: e.Event) -> bool:
             return False  # taken over by another process
         case e.QuestionAnswered() | e.StepFailed(kind="person" | "refused"):
             return True  # also written when a question expires
+        case e.RunPaused():
+            return True  # also written when a server cannot go on with the run
         case _:
             return event.by.speaks

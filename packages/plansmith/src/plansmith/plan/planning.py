@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
-from plansmith.plan.briefs import ContextBlock, Message, Usage
+from plansmith.plan.briefs import ContextBlock, Usage
 from plansmith.plan.data import Json
 from plansmith.plan.event_body import EventPart, ShownField
-from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.run_options import (
-    Mode,
-    Profile,
-    Replan,
-    RunOptions,
-    read_options,
-)
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.steps import AnyStep, ReplyStep
 
 
@@ -145,41 +138,15 @@ class PlanRequest:
     """
 
     text: str
-    locale: str = ""
-    target: str | None = None
-    profile: Profile | None = None
-    history: Sequence[Message] = ()
+    options: RunOptions = NO_OPTIONS
+    _: KW_ONLY
     previous: Plan | None = None
     feedback: str = ""
-    top_k: int | None = None
-    max_steps: int | None = None
-    budget: BudgetLimits | Mapping[str, Json] | None = None
-    mode: Mode = ""
-    dialect: str = ""
-    replan: Replan = ""
-    thread: str = ""
-    message: int | None = None
     changes: Sequence[str] = ()
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def options(self) -> RunOptions:
-        return read_options({name: each for name in _STORED if (each := getattr(self, name))})
-
-    @classmethod
-    def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
-        stored: dict[str, Any] = {name: getattr(options, name) for name in _STORED}
-        stored["target"] = options.target or None
-        return cls(text, triaged=triaged, **stored)
-
-
-# What a request and the options in a journal have both.
-_STORED: Final = (
-    *("locale", "target", "top_k", "profile", "max_steps", "budget", "mode", "dialect", "replan"),
-    *("history", "thread", "message"),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,9 @@ NO_OPTIONS: Final = RunOptions.with_defaults()
 
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:
-    """Reads the options a program gave; the error names the wrong one."""
+    """Reads the options a program gave, but for empty ones; the error names the wrong one."""
     try:
-        return RunOptions.model_validate(fields)
+        return RunOptions.model_validate({name: each for name, each in fields.items() if each})
     except ValidationError as error:
         raise Misconfigured(Sentence("the option {error}", error=why_invalid(error))) from None
 

@@ -364,9 +364,9 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
     )
     intake.recorded = recorded
     planner = _NoPlanner() if record.had_planner else None
+    limits = runs.execution.limits.replace(early_start=False)
     return RunService(
-        planning=RunPlanning(journals=journals, intake=intake, planner=planner, early_start=False),
-        limits=runs.execution.limits,
+        planning=RunPlanning(journals=journals, intake=intake, planner=planner, limits=limits),
         budget=runs.budgets.limits,
         rounds=runs.reviser.rounds if planner else None,
     )

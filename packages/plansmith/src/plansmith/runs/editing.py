@@ -20,6 +20,7 @@ from plansmith.runs.planning import READ_RESULTS
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
+    from plansmith.plan.planning import PlanOrigin
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.execution import RunExecution
@@ -61,19 +62,19 @@ class PlanEditing:
         busy = not run.paused and run.calls_open
         if self._execution.future_of(run_id) is not None or busy or run.status.over:
             raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
-        taken = await self._intake.take_in(plan, run.options, run.earlier, notes)
-        edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
+        origin: PlanOrigin = "person" if who.kind == "person" else "program"
+        made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
+        taken = await self._intake.take_in(made, run.options, run.earlier)
+        edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         replan.check_unknown(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
         more += await self._reviser.repeated(journal, edited, names=True)
         more += await self._reviser.repeats_of_origin(run, edited)
-        origin = "person" if who.kind == "person" else "program"
         proposal = replace(
             taken,
-            plan=edited,
+            body=taken.body.replace(plan=edited),
             then=[*replan.resets(run, edited, by_person=True)],
             reasons=more,
-            about={"origin": origin, "restores": restores},
             by=who,
         )
         try:

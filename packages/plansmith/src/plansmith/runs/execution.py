@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -295,22 +295,21 @@ class RunExecution:
             active.future.cancel()
 
     def wake(self, run_id: str) -> None:
-        """Has the executor of a run in this process read at once what a person has written."""
+        """Has the executor of a run in this process read at once what others have written."""
         active = self._active.get(run_id)
         if active is not None and active.executor.is_executing:
             active.executor.wakeups.others_wrote()
 
-    async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
-        """Calls `tell` with the executor of a run in this process, and waits until it stops."""
+    async def stopped(self, run_id: str) -> bool:
+        """Waits until this process obeys what was written; false if it does not execute the run."""
         active = self._active.get(run_id)
         if active is None:
-            return
-        if active.executor.is_executing:
-            tell(active.executor)
-        else:  # a new plan is being made: not worth waiting for
+            return False
+        if not active.executor.is_executing:  # a new plan is being made: not worth waiting for
             active.interrupted = True
             active.future.cancel()
         await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
+        return True
 
 
 async def first_of(*waits: Awaitable[object]) -> None:

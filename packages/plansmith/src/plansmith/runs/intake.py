@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, used_results
@@ -22,7 +22,7 @@ from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results, uses_of
+from plansmith.plan.earlier import NO_RESULTS, EarlierResult, UsableResults, pinned_results, uses_of
 from plansmith.plan.plan import Plan, owned
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -30,7 +30,13 @@ from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
 from plansmith.review.coverage import PlanCalls, definitions
-from plansmith.review.policy import Environment, acting_steps, changes_of, reasons_to_ask
+from plansmith.review.policy import (
+    ActingCall,
+    Environment,
+    acting_steps,
+    changes_of,
+    reasons_to_ask,
+)
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
 from plansmith.templates.book import usable_templates
@@ -48,8 +54,6 @@ else:
 
 SEEN_FIRST: Final = Sentence("review.seen_first")
 PLANS_KEPT: Final = 256
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +107,15 @@ class NewRun:
 class Proposal:
     """A plan to write into a run, all in one append, so that no crash leaves it without its review.
 
-    `created` begins a new run; `start` and `then` are events before and after the plan. A person
-    reviews it for `reasons` of its own and those of the policy, and sees the approved calls that it
-    `drops`; `review_events` are written instead. `about` are more fields of its event, and `values`
-    what these refer to. `earlier` are the results of earlier runs that it may use, if known.
+    `body` is its event, to which `propose` adds what follows from the plan, and `values` what that
+    refers to. `created` begins a new run; `start` and `then` are events before and after the plan.
+    A person reviews it for `reasons` of its own and those of the policy, and sees the approved
+    calls that it `drops`; `review_events` are written instead. `earlier` are the results of earlier
+    runs that it may use, if known.
     """
 
-    plan: Plan
+    body: e.PlanProposed
     _: KW_ONLY
-    problems: Sequence[Problem] = ()
     earlier: UsableResults | None = None
     created: e.RunCreated | None = None
     start: Sequence[Entry] = ()
@@ -119,7 +123,6 @@ class Proposal:
     reasons: Sequence[str] = ()
     drops: tuple[str, ...] = ()
     review_events: Sequence[Entry] | None = None
-    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: Sequence[Json] = ()
     by: e.Actor = SYSTEM
 
@@ -139,32 +142,39 @@ def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
 
 
 class PlanFacts:
-    """What follows from a plan and what there is to call; each function is called once."""
+    """What follows from a plan and what there is to call; each is computed when first wanted."""
 
-    def __init__(self, plan: Plan, known: Environment) -> None:
-        self.plan, self.known = plan, known
+    def __init__(self, plan: Plan, now: _Snapshot, known: Environment) -> None:
+        self.plan, self._now, self.known = plan, now, known
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
-        self._found: dict[Callable[..., Any], Any] = {}
 
-    def once(
-        self, make: Callable[Concatenate[Plan, _P], _T], *args: _P.args, **named: _P.kwargs
-    ) -> _T:
-        """Returns what a function makes of the plan; calls it only the first time."""
-        if make not in self._found:
-            self._found[make] = make(self.plan, *args, **named)
-        found: _T = self._found[make]
-        return found
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """What is wrong with a plan that uses no templates and no results of earlier runs."""
+        return check_plan(self.plan, self._now.catalogue, agents=self._now.agents, templates=())
+
+    @cached_property
+    def lint(self) -> list[Problem]:
+        return lint_plan(self.plan, self._now.catalogue)
+
+    @cached_property
+    def workload(self) -> Workload:
+        return Workload(self.plan, self.known.tools, self.known.agents)
+
+    @cached_property
+    def changes(self) -> tuple[ActingCall, ...]:
+        return changes_of(self.plan, self.known)
 
     @property
     def acting(self) -> tuple[str, ...]:
         """The steps that change something, themselves or in a part."""
-        return acting_steps(self.once(changes_of, self.known))
+        return acting_steps(self.changes)
 
-    @property
+    @cached_property
     def calls(self) -> PlanCalls:
         """The calls that the plan could make."""
-        return self.once(PlanCalls, self.known)
+        return PlanCalls(self.plan, self.known)
 
 
 class _Snapshot:
@@ -190,7 +200,7 @@ class _Snapshot:
         if mark in self._facts:
             self._facts.move_to_end(mark)
             return self._facts[mark]
-        facts = PlanFacts(plan, self.known)
+        facts = PlanFacts(plan, self, self.known)
         if not (facts.uses or plan.schedule or plan.schedules):
             self._facts[mark] = facts
             if len(self._facts) > PLANS_KEPT:
@@ -297,9 +307,10 @@ class PlanIntake:
 
     async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
         """Returns what follows from a plan, with the present or the given templates."""
+        now = await self._snapshot()
         if template.runs_templates(plan):
-            return PlanFacts(plan, await self.environment(plan, templates))
-        return (await self._snapshot()).facts_of(plan)
+            return PlanFacts(plan, now, await self.environment(plan, templates))
+        return now.facts_of(plan)
 
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
@@ -326,33 +337,31 @@ class PlanIntake:
             found = await self.conversations.results(options.thread, options.message)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
-    async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
+    async def check(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
         now, facts = await self._snapshot(), await self.facts(plan)
-        tools, agents = now.catalogue, now.agents
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
         if template.runs_templates(plan):
             known = await self.load_templates()
             of_templates = template.template_problems(plan, known)
-        found: Sequence[Problem]
-        if earlier is not None and earlier.results:
-            used = await used_results(plan, earlier)
-            found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
+        if known or earlier.results:
+            used, tools = await used_results(plan, earlier), now.catalogue
+            found = check_plan(plan, tools, agents=now.agents, templates=known, earlier=used)
         else:
-            found = facts.once(check_plan, tools, agents=agents, templates=known)
+            found = facts.problems
         # Which secrets are set may change at any time.
-        of_secrets = secret_problems(facts.once(secret_uses), self.secrets)
-        problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, tools)]
+        of_secrets = secret_problems(secret_uses(plan), self.secrets)
+        problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
             rehearse = rehearsal.rehearsal_with(now.callees.tools)
             problems += await rehearsal.rehearsal_problems(plan, now.callees.specs, rehearse)
         return problems
 
-    async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
+    async def usable(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns the warnings of a plan; raises `PlanInvalid` if it has errors."""
         problems = await self.check(plan, earlier)
         if has_errors(problems):
@@ -360,43 +369,37 @@ class PlanIntake:
         return problems
 
     async def take_in(
-        self,
-        plan: Plan,
-        options: RunOptions,
-        pins: Mapping[str, str],
-        notes: Sequence[Problem] = (),
+        self, given: e.PlanProposed, options: RunOptions, pins: Mapping[str, str]
     ) -> Proposal:
         """Checks a plan that somebody gives; raises `PlanInvalid` if it has errors.
 
-        The plan comes back with its templates, and names of earlier results, written out. `notes`
-        is what reading the plan told.
+        The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(owned(plan)))
-        problems = (*notes, *await self.usable(plan, earlier))
-        return Proposal(plan, problems=problems, earlier=earlier)
+        plan = earlier.named(await self.pinned(owned(given.plan)))
+        problems = (*given.problems, *await self.usable(plan, earlier))
+        return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
-        plan, run, created = proposal.plan, journal.run, proposal.created
+        plan, run, created = proposal.body.plan, journal.run, proposal.created
         facts, options = await self.facts(plan), created.options if created else run.options
-        pins, problems = dict[str, str](), tuple(proposal.problems)
+        pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
             found = earlier.results
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
-        workload = facts.once(Workload, facts.known.tools, facts.known.agents)
-        past = (await self.past()).measured(workload.names)
-        fields: dict[str, Any] = {
-            "acts": facts.acting,
-            "problems": problems,
-            "estimate": workload.estimate(past, self.price_per_million),
-            "earlier": pins,
-        }
-        if now := facts.known.templates:  # finished steps keep the templates they ran with
-            fields["templates"] = {**run.templates, **now}
-        body = e.PlanProposed(plan=plan, **fields | dict(proposal.about))
+        past = (await self.past()).measured(facts.workload.names)
+        now = facts.known.templates
+        body = proposal.body.replace(
+            acts=facts.acting,
+            problems=problems,
+            estimate=facts.workload.estimate(past, self.price_per_million),
+            earlier=pins,
+            # Finished steps keep the templates they ran with.
+            templates={**run.templates, **now} if now else {},
+        )
         review_events = proposal.review_events
         if review_events is None:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
@@ -433,8 +436,7 @@ class PlanIntake:
         drops: tuple[str, ...] = (),
     ) -> list[e.ReviewAsked]:
         plan = facts.plan
-        changes = facts.once(changes_of, facts.known)
-        found = facts.once(reasons_to_ask, self.policy, changes)
+        found = reasons_to_ask(plan, self.policy, facts.changes)
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []

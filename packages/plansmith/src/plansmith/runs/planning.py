@@ -15,12 +15,12 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan, owned
-from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
+from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
-from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Planner, ReplyWriter
 from plansmith.runs.intake import NewRun, Proposal
@@ -43,7 +43,7 @@ else:
 
 
 # Who made the plan of a run that was made from something; else whoever submitted it.
-_PLAN_ORIGINS: Final = {"template": "template", "run": "rerun", "undo": "rerun"}
+_ORIGINS: Final[dict[str, PlanOrigin]] = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
@@ -63,17 +63,15 @@ class RunPlanning:
         intake: PlanIntake,
         planner: Planner | None = None,
         writer: ReplyWriter | None = None,
-        early_start: bool = True,
+        limits: Limits | None = None,
         standing: StandingReview | None = None,
-        trusts_texts: bool = False,
     ) -> None:
-        self.early_start = early_start
+        self.limits = limits or Limits()
         self.planner = planner
         self.journals, self.tell = journals, journals.tell
         self.intake = intake
         self._writer = writer
         self._standing_review = standing
-        self._trusts_texts = trusts_texts
         # The runs that are being planned here, with the reads that are made early for each.
         self._planning: dict[str, prefetch.EarlyReads | None] = {}
 
@@ -98,19 +96,18 @@ class RunPlanning:
             self.need_planner()
             await journal.append(created, by=who)
             return journal
+        submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
+        origin = new.plan_origin or _ORIGINS.get(new.origin.kind, submitted)
+        given = e.PlanProposed(plan=owned(new.plan), problems=tuple(new.notes), origin=origin)
+        proposal = Proposal(given)
         if new.checked:
-            proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
-        else:
-            proposal = Proposal(owned(new.plan), problems=new.notes)
-        submitted = "program" if who.kind == "program" else "submitted"
-        origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
+            proposal = await self.intake.take_in(given, created.options, new.pins)
         proposal = replace(
             proposal,
             created=created,
             then=new.kept,
             reasons=new.reasons,
             review_events=new.review_events,
-            about={"origin": origin},
             by=who,
         )
         await self.intake.propose(journal, proposal)
@@ -121,7 +118,7 @@ class RunPlanning:
         run = journal.run
         self.journals.require_ours(run)
         async with self.journals.owners.owning(journal.id) as journal.fence:
-            await self._plan(journal, request or PlanRequest.of(run.request, run.options))
+            await self._plan(journal, request or PlanRequest(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
         journal.retry = self.journals.store_retry
@@ -143,7 +140,8 @@ class RunPlanning:
 
     async def _early_reads(self, journal: Journal) -> prefetch.EarlyReads | None:
         """Returns what makes reads early; none is made if a person sees every plan first."""
-        if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
+        sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
+        if sees_plan or not self.limits.early_start:
             return None
         return prefetch.EarlyReads(journal, await self.intake.callees(), self.tell)
 
@@ -183,7 +181,7 @@ class RunPlanning:
 
     async def propose(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
         """Writes a plan that a model made into a run."""
-        plan, reasons = proposal.plan, proposal.reasons
+        plan, reasons = proposal.body.plan, proposal.reasons
         if proposal.review_events is None and not reasons:
             if self._standing_review is not None:
                 standing = await self._standing_review(journal.run, plan)
@@ -196,7 +194,7 @@ class RunPlanning:
 
         Whatever the policy says: words in an old result must not lead to a change by themselves.
         """
-        if not planned.read_results or self._trusts_texts:
+        if not planned.read_results or self.limits.tool_texts == "trust":
             return ()
         return [READ_RESULTS] if await self.intake.acting(plan) else ()
 
@@ -205,15 +203,16 @@ class RunPlanning:
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         planner, callees = self.need_planner(), await self.intake.callees()
-        if request.thread and (talk := self.intake.conversations) is not None:
-            history = await talk.before(request.thread, request.message)
+        options = request.options
+        if options.thread and (talk := self.intake.conversations) is not None:
+            history = await talk.before(options.thread, options.message)
             kept = [each for each in history if results or each.role == "user"]
-            request = replace(request, history=(*kept, *request.history))
+            options = options.model_copy(update={"history": (*kept, *options.history)})
+            request = replace(request, options=options)
         # The newest templates, and the versions that the previous plan runs.
         templates = await self.intake.load_templates()
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
         versions = dict.fromkeys(name for name in before if name in templates and "@" in name)
-        options = RunOptions(thread=request.thread, message=request.message)
         available = Available(
             tools=list(callees.specs.values()),
             agents=self.intake.agents(),
@@ -222,7 +221,7 @@ class RunPlanning:
             earlier=await self.intake.usable_results(options, request.pins),
         )
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
-        has_read = request.thread and any(each.role == "assistant" for each in request.history)
+        has_read = options.thread and any(each.role == "assistant" for each in options.history)
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
             return made
@@ -254,10 +253,16 @@ class RunPlanning:
 def proposed(planned: Planned, *, cause: str = "") -> Proposal:
     """Returns the proposal of a plan that a model made, with how it was made."""
     assert planned.plan is not None  # noqa: S101
-    about = {**_costs(planned), "origin": planned.origin, "cause": cause}
-    about |= {"picks": planned.picks, "metrics": planned.metrics}
-    values = recorded_exchanges(planned)
-    return Proposal(planned.plan, problems=planned.problems, about=about, values=values)
+    body = e.PlanProposed(
+        plan=planned.plan,
+        problems=planned.problems,
+        origin=planned.origin,
+        cause=cause,
+        picks=planned.picks,
+        metrics=planned.metrics,
+        **_costs(planned),
+    )
+    return Proposal(body, values=recorded_exchanges(planned))
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

@@ -353,7 +353,7 @@ def _request(journal: Journal, feedback: str) -> PlanRequest:
     """Returns the request of a run for another plan, with all that persons asked to change."""
     run = journal.run
     asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
-    again = replace(PlanRequest.of(run.request, run.options), previous=run.plan, feedback=feedback)
+    again = PlanRequest(run.request, run.options, previous=run.plan, feedback=feedback)
     return replace(again, changes=asked, pins=run.earlier)
 
 

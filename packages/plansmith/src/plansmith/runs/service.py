@@ -14,12 +14,11 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
-from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import OWN_REQUEST, Origin
+from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
 from plansmith.runs.decisions import decide, take_answer
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
@@ -54,12 +53,11 @@ class RunService:
         self,
         *,
         planning: RunPlanning,
-        limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
     ) -> None:
-        journals, intake, limits = planning.journals, planning.intake, limits or Limits()
+        journals, intake, limits = planning.journals, planning.intake, planning.limits
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
@@ -117,10 +115,10 @@ class RunService:
         await self.planning.close()
         await self.execution.close()
 
-    async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
+    async def plan(self, request: str, options: RunOptions, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
-        journal = await self.create(NewRun(request.text, options=request.options(), by=by))
-        await self.planning.plan(journal, request)
+        journal = await self.create(NewRun(request, options=options, by=by))
+        await self.planning.plan(journal)
         return await self.journals.whole(journal)
 
     async def submit(
@@ -183,7 +181,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.current(run.id)
-        await self.planning.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
+        await self.planning.plan(journal, PlanRequest(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def decide(

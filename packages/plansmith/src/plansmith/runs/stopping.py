@@ -40,12 +40,13 @@ class RunStopping:
 
         A cancelled call may have taken effect already: its step becomes `unknown`.
         """
-        who = e.actor(by)
-        await self._execution.interrupt(run_id, lambda executor: executor.cancel(who, reason))
         journal = await self._journals.current(run_id)
-        if await self._instruct(
-            journal, e.CancelAsked(reason=reason), who, lambda run: not run.cancel_asked
-        ):
+        asked = await self._instruct(
+            journal, e.CancelAsked(reason=reason), by, lambda run: not run.cancel_asked
+        )
+        if await self._execution.stopped(run_id):
+            await journal.catch_up()
+        elif asked:
             # Another process that makes calls for this run gets time to stop them.
             grace_s = self._execution.limits.grace_s if journal.run.calls_open else 0
             try:
@@ -64,27 +65,31 @@ class RunStopping:
 
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
-        who = e.actor(by)
-        await self._execution.interrupt(run_id, lambda executor: executor.pause(who, reason))
         journal = await self._journals.current(run_id)
-        await self._instruct(journal, e.RunPaused(reason=reason), who, lambda run: not run.paused)
+        await self._pause(journal, by, reason)
+        if await self._execution.stopped(run_id):
+            await journal.catch_up()
         return await self._journals.whole(journal)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""
-        journal, paused = await self._journals.current(run_id), e.RunPaused(reason=reason)
-        if not await self._instruct(journal, paused, e.actor(by), lambda run: not run.paused):
+        journal = await self._journals.current(run_id)
+        if not await self._pause(journal, by, reason):
             raise wrong_status(journal.run)
+
+    async def _pause(self, journal: Journal, by: e.Who, reason: str) -> bool:
+        paused = e.RunPaused(reason=reason)
+        return await self._instruct(journal, paused, by, lambda run: not run.paused)
 
     async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
         """Ends the pause of a run; call `run` to execute it.
 
         By `force`, also takes it from a living process, which then writes and calls nothing more.
         """
-        who, journal = e.actor(by), await self._journals.own(run_id)
+        journal = await self._journals.own(run_id)
         if force:
-            await self._take_over(journal, who)
-        resumed = await self._instruct(journal, e.RunResumed(), who, lambda run: run.paused)
+            await self._take_over(journal, e.actor(by))
+        resumed = await self._instruct(journal, e.RunResumed(), by, lambda run: run.paused)
         if not resumed and not force:
             status = Sentence(f"status.{journal.run.status.value}")
             raise Refused(
@@ -137,14 +142,16 @@ class RunStopping:
         return LeftOut(step, with_it)
 
     async def _instruct(
-        self, journal: Journal, body: e.AnyBody, by: e.Actor, is_wanted: Callable[[Run], bool]
+        self, journal: Journal, body: e.AnyBody, by: e.Who, is_wanted: Callable[[Run], bool]
     ) -> bool:
-        """Writes what the executing process will obey; false if the run is over or need not."""
+        """Writes what the executing process obeys; false if the run is over or need not."""
 
         def wanted(run: Run) -> list[e.AnyBody]:
             return [] if run.status.over or not is_wanted(run) else [body]
 
-        return await self._journals.write(journal, wanted, by=by)
+        is_written = await self._journals.write(journal, wanted, by=e.actor(by))
+        self._execution.wake(journal.id)
+        return is_written
 
 
 def _check_can_skip(run: Run, step: str) -> None:

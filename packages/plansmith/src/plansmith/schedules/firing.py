@@ -35,12 +35,13 @@ class Firing:
     """Starts, continues and records the runs of schedules ("fires").
 
     Who has put the row of a fire starts it. Afterwards the claim of its run says whether a process
-    that lives is at it: a run that nobody owns is continued by whoever looks next.
+    that lives is at it: a run that nobody owns is continued by whoever looks next. `execute` takes
+    a run to its rest: a server that has others carry its runs replaces it.
     """
 
     def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
-        self._tell = runs.planning.tell
+        self._intake, self._tell = runs.intake, runs.planning.tell
         self._templates = templates
         # What executes fires here, by their runs, and what was computed of each schedule.
         self._own: dict[str, asyncio.Task[None]] = {}
@@ -54,7 +55,13 @@ class Firing:
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
-        """Continues open fires that nobody is at, and starts what is due; returns what it began."""
+        """Starts all that is due now, and goes on with what nobody is at; returns what it began.
+
+        Their runs continue in the background: `carried` waits for them.
+
+        Args:
+            now: The time to go by; None takes that of the clock.
+        """
         now = now or self._clock.now()
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
@@ -87,7 +94,7 @@ class Firing:
             await asyncio.wait(self.carrying)
 
     async def close(self) -> None:
-        """Stops all fires of this process."""
+        """Stops all fires of this process; another process may continue them at once."""
         found = map(self._runs.execution.future_of, self._own)
         executing = [each for each in found if each is not None]
         stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
@@ -204,7 +211,7 @@ class Firing:
         await journal.catch_up()
         if journal.events:
             return
-        plan, intake = await self.plan_of(schedule), self._runs.intake
+        plan = await self.plan_of(schedule)
         options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
             options = options.replace(budget=schedule.budget.to_json())
@@ -217,7 +224,7 @@ class Firing:
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
             plan_origin="template" if schedule.template else "submitted",
-            review_events=await standing_approval(intake, schedule, plan) if plan else None,
+            review_events=await standing_approval(self._intake, schedule, plan) if plan else None,
         )
         await self._runs.create(new)
 
@@ -226,7 +233,7 @@ class Firing:
         plan = schedule.plan
         if schedule.template:
             plan = await self._templates.plan(schedule.template, schedule.inputs)
-        return await self._runs.intake.pinned(plan) if plan is not None else None
+        return await self._intake.pinned(plan) if plan is not None else None
 
     async def _record(self, schedule: Schedule, fire: Fire, run: Run) -> Fire:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""

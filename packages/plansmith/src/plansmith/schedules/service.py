@@ -23,11 +23,8 @@ from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.runs.decisions import need_hash
 from plansmith.runs.execution import first_of
-from plansmith.runs.service import RunService
 from plansmith.schedules.approval import need_second_scheduler, reasons_attended
 from plansmith.schedules.firing import Firing
-from plansmith.schedules.store import ScheduleStore
-from plansmith.templates.book import TemplateBook
 
 LOOK_S: Final = 5.0
 _MIN_PREFIX: Final = 4
@@ -69,7 +66,7 @@ class NewSettings(ScheduleSettings, total=False):
     id: str
 
 
-class Schedules:
+class Schedules(Firing):
     """Creates, changes and lists schedules; `keep` starts what is due until it is cancelled.
 
     Methods about one schedule raise `NotFound` if there is none of that name.
@@ -92,34 +89,6 @@ class Schedules:
         >>> len(await smith.schedules.next_fires(schedule.name, count=3))
         3
     """
-
-    def __init__(self, *, runs: RunService, templates: TemplateBook) -> None:
-        self._runs, self._journals, self._intake = runs, runs.journals, runs.intake
-        self._clock = runs.clock
-        self.firing = Firing(runs, templates)
-
-    @property
-    def shelf(self) -> ScheduleStore:
-        """Returns the store of schedules."""
-        return self.firing.store
-
-    async def close(self) -> None:
-        """Stops all fires of this process; another process may continue them at once."""
-        await self.firing.close()
-
-    async def tick(self, now: datetime | None = None) -> list[Fire]:
-        """Starts all that is due now; returns the fires that this process started.
-
-        Their runs continue in the background: `carried` waits for them.
-
-        Args:
-            now: The time to go by; None takes that of the clock.
-        """
-        return await self.firing.tick(now)
-
-    async def carried(self) -> None:
-        """Waits until every fire of this process is over or waits for a person."""
-        await self.firing.carried()
 
     async def create(  # noqa: PLR0913 - all by name
         self,
@@ -174,9 +143,9 @@ class Schedules:
             fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
         schedule = made.replace(name=await self._free_name(made, wanted=name))
-        if not await self.shelf.put(schedule):
+        if not await self.store.put(schedule):
             return await self.get(schedule.id)
-        self.firing.changed_event.set()
+        self.changed_event.set()
         if run:
             await self._set_aside(run, [schedule], by)
         return schedule
@@ -206,7 +175,7 @@ class Schedules:
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
     ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
-        who, plan = _need_person(by), await self.firing.plan_of(schedule)
+        who, plan = _need_person(by), await self.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
@@ -223,7 +192,7 @@ class Schedules:
     async def _free_name(self, schedule: Schedule, *, wanted: str) -> str:
         """Returns a name that no other schedule has: the wanted one, or its request or goal."""
         if wanted:
-            if await self.shelf.has_name(wanted):
+            if await self.store.has_name(wanted):
                 raise Refused(
                     Sentence("there is a schedule '{name}' already; use another name", name=wanted)
                 )
@@ -231,7 +200,7 @@ class Schedules:
         text = schedule.request or (schedule.plan.goal if schedule.plan else "")
         words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
         first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
-        if not await self.shelf.has_name(first):
+        if not await self.store.has_name(first):
             return first
         taken = {each.name.lower() for each in await self.all()}
         names = (f"{first} {number}" for number in count(2))
@@ -265,7 +234,7 @@ class Schedules:
         for place, part in enumerate(timed, start=1):
             # The id follows from the run: no two processes create the same schedule.
             own_id = f"{run}-{place}"
-            known = await self.shelf.schedule(own_id)
+            known = await self.store.schedule(own_id)
             if known is None or known.removed:
                 tasks = [step for step in part.plan.steps if isinstance(step, AgentStep)]
                 texts = ["".join(map(str, pieces(step.title or step.task))) for step in tasks]
@@ -306,7 +275,7 @@ class Schedules:
 
     async def all(self) -> list[Schedule]:
         """Returns all schedules that are not removed, oldest first."""
-        return [each for each in await self.shelf.schedules() if not each.removed]
+        return [each for each in await self.store.schedules() if not each.removed]
 
     async def get(self, name: str) -> Schedule:
         """Returns a schedule.
@@ -361,8 +330,8 @@ class Schedules:
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
-        after = await self.shelf.change(schedule, **changes)
-        self.firing.changed_event.set()
+        after = await self.store.change(schedule, **changes)
+        self.changed_event.set()
         return after
 
     async def pause(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
@@ -373,7 +342,7 @@ class Schedules:
         """
         who = e.actor(by).label or Sentence("a person")
         reason = reason or Sentence("paused by {who}", who=who)
-        return await self.shelf.change(await self.get(name), paused=True, reason=reason)
+        return await self.store.change(await self.get(name), paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
         """Ends the pause of a schedule; times that passed meanwhile are recorded as missed.
@@ -388,15 +357,15 @@ class Schedules:
         passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
-            await self.shelf.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
+            await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
-        after = await self.shelf.change(schedule, **fresh)
-        self.firing.changed_event.set()
+        after = await self.store.change(schedule, **fresh)
+        self.changed_event.set()
         return after
 
     async def remove(self, name: str) -> Schedule:
         """Removes a schedule; its history and its runs are kept."""
-        return await self.shelf.change(await self.get(name), removed=True)
+        return await self.store.change(await self.get(name), removed=True)
 
     async def fire_now(self, name: str) -> Fire:
         """Fires once, now, even if the schedule is paused or running; `carried` waits for it."""
@@ -405,8 +374,8 @@ class Schedules:
         while True:
             begun: dict[str, Any] = {"kind": FireKind.NOW, "run": self._journals.new_id()}
             fire = Fire(schedule=schedule.id, due=at, at=now, **begun)
-            if await self.shelf.put(fire):
-                return self.firing.start(schedule, fire)
+            if await self.store.put(fire):
+                return self.start(schedule, fire)
             at += timedelta(microseconds=1)
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
@@ -430,7 +399,7 @@ class Schedules:
         if len(times) > _MAX_BACKFILLED:
             hint = Sentence("at most {most} at a time: choose a shorter time", most=_MAX_BACKFILLED)
             raise Refused(Sentence("that would be too many fires"), hint=hint)
-        known = {each.due: each for each in await self.shelf.fires(schedule.id, limit=_ALL)}
+        known = {each.due: each for each in await self.store.fires(schedule.id, limit=_ALL)}
         queued: list[Fire] = []
         for at in times:
             fields: dict[str, Any] = {"state": FireState.QUEUED, "run": self._journals.new_id()}
@@ -440,8 +409,8 @@ class Schedules:
                 note = f"was {before.state}: {before.note}"
                 fields |= {"version": before.version + 1, "note": note}
             row = Fire(schedule=schedule.id, due=at, at=now, kind=FireKind.BACKFILL, **fields)
-            queued += [row] if await self.shelf.put(row) else []
-        self.firing.changed_event.set()
+            queued += [row] if await self.store.put(row) else []
+        self.changed_event.set()
         return queued
 
     async def history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
@@ -450,7 +419,7 @@ class Schedules:
         Args:
             limit: How many at most.
         """
-        return await self.shelf.fires((await self.get(name)).id, limit=limit)
+        return await self.store.fires((await self.get(name)).id, limit=limit)
 
     async def next_fires(self, name: str, *, count: int = 5) -> list[datetime]:
         """Returns the next times of a schedule in UTC; none while it is paused.
@@ -467,21 +436,19 @@ class Schedules:
             look_s: Within how many seconds changes by other processes are noticed.
         """
         while True:
-            self.firing.changed_event.clear()
+            self.changed_event.clear()
             wait = look_s
             try:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self._runs.planning.tell(
-                    Sentence("the schedules could not be read: {error}", error=str(error))
-                )
-            await first_of(self._clock.sleep(wait), self.firing.changed_event.wait())
+                self._tell(Sentence("the schedules could not be read: {error}", error=str(error)))
+            await first_of(self._clock.sleep(wait), self.changed_event.wait())
 
     async def _until_next(self) -> float:
         is_here = self._journals.is_here
         active = [each for each in await self.all() if not each.paused and is_here(each.folder)]
-        coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
+        coming = [(each, at) for each in active if (at := self.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - self._clock.now()).total_seconds(), 0.01) if first else LOOK_S
 

@@ -16,7 +16,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run_options import Profile
+from plansmith.plan.run_options import Profile, RunOptions
 from plansmith.ports import ContextBlock, ContextSource, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_planner.context.background import HEADING, Background, is_search, query_argument
@@ -53,6 +53,10 @@ class Slow:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         await self.clock.sleep(1000)
         return ()
+
+
+def after(text: str, profile: Profile | None = None) -> RunOptions:
+    return RunOptions(profile=profile, history=(Message("user", text),))
 
 
 def fences(text: str) -> list[tuple[str, str, str]]:
@@ -94,13 +98,13 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
     previous = Plan.model_validate(
         {"goal": say("plan"), "thought": say("thought"), "assumptions": [say("b")], "steps": [step]}
     )
+    answer = Message("assistant", say("answer"))
     return {
         "clock": clock,
         "settings": PlannerSettings(timezone="Asia/Shanghai"),
         "known": PlanRequest(
             "",
-            profile=profile,
-            history=[Message("user", say("question")), Message("assistant", say("answer"))],
+            RunOptions(profile=profile, history=(Message("user", say("question")), answer)),
             previous=previous,
             feedback=say("feedback"),
         ),
@@ -182,7 +186,7 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
-    known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
+    known = PlanRequest("", after("hi " * 50), feedback="please " * 500)
     search = Background([FakeTools(searching("web", "x"))], fake_clock)
     context = await gathered(600, known, source, search, clock=fake_clock)
     assert source.asked == []
@@ -196,9 +200,8 @@ async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: F
 async def test_what_must_be_known_is_kept_before_what_may_be(fake_clock: FakeClock) -> None:
     known = PlanRequest(
         "",
-        profile=Profile(name="A", hard_constraints=("no cash",)),
+        after("word " * 5000, Profile(name="A", hard_constraints=("no cash",))),
         feedback="use the train",
-        history=[Message("user", "word " * 5000)],
     )
     source = Blocks(*(ContextBlock(f"document {at}", "text " * 900) for at in range(9)))
     context = await gathered(1000, known, source, clock=fake_clock)
@@ -283,7 +286,7 @@ BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.tex
 async def test_the_limit_is_kept_for_any_blocks(
     blocks: list[ContextBlock], history: list[Message], feedback: str, tokens: int
 ) -> None:
-    known = PlanRequest("", history=history, feedback=feedback)
+    known = PlanRequest("", RunOptions(history=tuple(history)), feedback=feedback)
     context = await gathered(tokens, known, Blocks(*blocks), clock=FakeClock())
     assert rough_count(context.text) <= tokens
     fences(context.text)
