@@ -275,6 +275,8 @@ async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_aske
     await first.communicate()
     assert (living, await folder.listed()) == (("running", False), ("running", True))
     assert "Its process has ended" in (await folder.output_of("show", run))[1]
+    assert (await folder.command("runs", "--status", "interrupted"))[1][0]["id"] == run
+    assert f"plansmith go {run} goes on" in (await folder.output_of("answer", run, "done"))[1]
     folder.let()
     code, text = await folder.output_of("go", run)
     assert code == 5
