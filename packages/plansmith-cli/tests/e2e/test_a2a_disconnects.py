@@ -82,24 +82,19 @@ async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
         assert intake.executor.deeds == ["begin echo x"]
 
 
-async def test_a_lost_reply_that_nobody_can_find_leaves_it_open_whether_the_work_was_done() -> None:
-    async with behind_a_wire() as (intake, wire, agent):
+@pytest.mark.parametrize("effect", ["read", "write"])
+async def test_a_lost_reply_that_nobody_can_find_leaves_it_open_whether_the_work_was_done(
+    effect: str,
+) -> None:
+    async with behind_a_wire(effect=effect) as (intake, wire, agent):
         wire.swallow = [b"SendStreamingMessage"]
-        with pytest.raises(OutcomeUnknown, match=r"the answer of .* was lost"):
-            await agent.work("reply x", {}, Call(key="k"))
-        assert intake.executor.deeds == ["begin reply x"]
-        # The person says that it is to be tried again; the agent lists no such task.
-        assert text_of(await agent.work("reply x", {}, Call(key="k", attempt=2))) == "x"
-        assert intake.executor.deeds == ["begin reply x"] * 2
-
-
-async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -> None:
-    async with behind_a_wire(effect="read") as (_, wire, agent):
-        wire.swallow = [b"SendStreamingMessage"]
-        with pytest.raises(OutcomeUnknown, match="the connection was lost") as caught:
+        with pytest.raises(OutcomeUnknown, match=r"the answer of .* was lost") as caught:
             await agent.work("reply x", {}, Call(key="k"))
         assert caught.value.again
+        assert intake.executor.deeds == ["begin reply x"]
+        # It is tried again, by itself or by a person; the agent lists no such task.
         assert text_of(await agent.work("reply x", {}, Call(key="k", attempt=2))) == "x"
+        assert intake.executor.deeds == ["begin reply x"] * 2
 
 
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)

@@ -19,15 +19,19 @@ from typing import Any
 import httpx
 from tests.flow.looking_model import Desk, LookingModel, journey
 from tests.servers.ticks import quick_ticks
-from tests.unit.server.search_model import SearchModel
 
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith import ports
+from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
 from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
+from plansmith_desk.model.answer_rules import Task
+from plansmith_desk.model.rules import keyword
+from plansmith_desk.model.wording import worded
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state
 from plansmith_server.settings import Serve
@@ -191,6 +195,32 @@ class House(ApiClient):
 def page_header(text: str) -> dict[str, str]:
     """What the page of a log-in sends with every request, by the address at which it began."""
     return {"X-Plansmith-Page": text.partition("#login=")[2][:64]}
+
+
+class SearchModel:
+    """Answers any call: with a plan that searches files, or with what the search found."""
+
+    name = "search"
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        match prompt.brief:
+            case ports.TriageBrief(request):
+                given = {"decision": "plan", "reason": "", "query": request, "answer": ""}
+                yield TextDelta(json.dumps(given))
+            case ports.PlanBrief(previous=None) as brief:
+                yield TextDelta(json.dumps({"goal": brief.request, "steps": steps(brief)}))
+            case ports.PlanBrief() | MessageBrief() | None:
+                raise ModelRefused("it can only search")
+            case ports.ReplyBrief() as brief:
+                yield TextDelta(worded(Task.of(brief)._replace(writes=False), ""))
+        yield ports.ModelDone(ports.Usage(), self.name)
+
+
+def steps(brief: ports.PlanBrief) -> list[Json]:
+    inputs: Json = {"text": keyword(brief.request) or "plan", "folder": "."}
+    answer: Json = {"id": "answer", "kind": "reply", "instruction": "{{search}}", "after": ["list"]}
+    listed: Json = {"id": "list", "tool": "files.list", "inputs": {"folder": "."}}
+    return [listed, {"id": "search", "tool": "files.search", "inputs": inputs}, answer]
 
 
 @contextlib.asynccontextmanager
