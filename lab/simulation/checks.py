@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from lab.simulation.bank import SECRET
 from lab.simulation.plans import (
@@ -82,9 +82,10 @@ def check_run(world: World, run_id: str, agreed: Agreed | None) -> None:
     _check_results(events, world)
     _check_stop(events, world)
     if run.status is RunStatus.DONE and agreed is not None:
-        made_last = [each for each in events if isinstance(each.body, e.PlanProposed)][-1]
-        if made_last.by.kind == "person":  # her own change needs no approval where it drops effects
-            agreed = Agreed(cast("Plan", run.plan), run.templates)
+        bodies = [each.body for each in events if each.by.kind == "person"]
+        hers = [each for each in bodies if isinstance(each, e.PlanApproved | e.PlanProposed)]
+        if isinstance(hers[-1], e.PlanProposed):  # what drops effects needs no approval
+            agreed = Agreed(hers[-1].plan, run.templates)
         chain = world.chain(run.id)
         made = {(each.tool, each.id) for each in world.bank.made if each.chain == chain}
         missing = set(effects_of(*agreed)) - made

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Literal, cast
 
 from lab.simulation.checks import Agreed
-from lab.simulation.plans import effects_of
+from lab.simulation.plans import effects_of, writes_of
 from lab.simulation.process import Deed, Process
 from lab.simulation.twists import drop_step, shuffle_lists
 from lab.simulation.world import World
@@ -110,7 +110,7 @@ class Person:
                 process, run.id, "plan_rejected", lambda s: s.decide(run.id, reject=True, by="ada")
             )
             return True
-        self.world.approved |= set(effects_of(plan, run.templates))
+        self.world.approved |= set(writes_of(plan, run.templates))
         self.agreed[run.id] = Agreed(plan, run.templates)
         deed = lambda s: s.decide(run.id, approve=plan.hash, by="ada")  # noqa: E731
         ways = [self._do(process, run.id, "plan_approved", deed)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,24 +168,42 @@ def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:
 
 
 def effects_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
-    """The writes a person approves with a plan, as tool and id; the engine has no part in it."""
+    """The writes of a plan that take place if nothing fails; the engine has no part in it."""
     return list(_effects(plan, templates, ""))
 
 
-def _effects(plan: Plan, templates: Mapping[str, Plan], tag: str) -> Iterator[tuple[str, str]]:
-    skipped = _skipped(plan)
+def writes_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
+    """The writes a person approves with a plan: also those that only a failure leads to."""
+    return list(_effects(plan, templates, "", _nothing))
+
+
+def _nothing(_: Plan) -> set[str]:
+    return set()
+
+
+def _effects(
+    plan: Plan,
+    templates: Mapping[str, Plan],
+    tag: str,
+    left_out: Callable[[Plan], set[str]] | None = None,
+) -> Iterator[tuple[str, str]]:
+    skipped = (left_out or _skipped)(plan)
     for step in plan.steps:
         if step.id in skipped:
             continue
         if isinstance(step, MapStep) and not step.disabled:
             for item in _items(step.over, plan, tag):
-                yield from _calls(step.each, templates, tag, item)
+                yield from _calls(step.each, templates, tag, item, left_out)
         elif not step.disabled:
-            yield from _calls(step, templates, tag, "")
+            yield from _calls(step, templates, tag, "", left_out)
 
 
 def _calls(
-    step: AnyStep, templates: Mapping[str, Plan], tag: str, item: str
+    step: AnyStep,
+    templates: Mapping[str, Plan],
+    tag: str,
+    item: str,
+    left_out: Callable[[Plan], set[str]] | None,
 ) -> Iterator[tuple[str, str]]:
     if isinstance(step, ToolStep) and step.tool in WRITES:
         yield step.tool, _text(step.inputs.get("id"), tag, item)
@@ -193,7 +211,7 @@ def _calls(
         yield step.agent, _text(step.task, tag, item)
     elif isinstance(step, PlanStep):
         inner = _text(step.inputs.get("tag"), tag, item)
-        yield from _effects(templates[step.template], templates, inner)
+        yield from _effects(templates[step.template], templates, inner, left_out)
 
 
 def _items(over: object, plan: Plan, tag: str) -> list[str]:

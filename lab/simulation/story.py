@@ -10,7 +10,7 @@ from typing import cast
 
 from lab.simulation.checks import check_fires, check_run, check_secrets, check_told
 from lab.simulation.person import Person
-from lab.simulation.plans import effects_of
+from lab.simulation.plans import effects_of, writes_of
 from lab.simulation.process import Process
 from lab.simulation.store import Weather
 from lab.simulation.world import BrokenPromiseError, World
@@ -292,7 +292,7 @@ async def _make_schedule(world: World, person: Person) -> Schedule | None:
         run: Run = await first.do(lambda smith: smith.submit(world.plan, by="ada"))
         plan = cast("Plan", run.plan)
         if effects_of(plan, run.templates) and not person.refuses(plan, run):
-            world.approved |= set(effects_of(plan, run.templates))
+            world.approved |= set(writes_of(plan, run.templates))
             every = Timing(every_minutes=1)
             made = await first.do(
                 lambda s: s.schedules.create(plan=plan, timing=every, approve=plan.hash, by="ada")

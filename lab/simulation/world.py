@@ -201,6 +201,8 @@ class World:
                     keys[step] = key
                 case e.StepDone(step=step) | e.StepFailed(step=step, unsure=False):
                     told |= {keys[step]} if step in keys else set()
+                case e.StepReset(step=step):  # she said that it had not taken place
+                    told |= {keys[step]} if step in keys else set()
                 case _:
                     pass
         return made.key in told
