@@ -127,7 +127,7 @@ class ConversationNews:
             yield queue
         finally:
             self._listeners.discard(queue)
-            if not self._listeners and self._watching is not None:
+            if not self._listeners:
                 self._watching.cancel()
                 self._watching, self._known = None, {}
 

@@ -195,7 +195,8 @@ class Owners:
         """Returns the claim of every claimed run, and whether its owner lives."""
         found = await self._store.claims()
         await self._look_at(claim.owner for _, claim in found)
-        known = {owner: self._state(owner) for owner in {claim.owner for _, claim in found}}
+        owners = {claim.owner for _, claim in found}
+        known: dict[str, State] = {owner: self._state(owner) for owner in owners}
         runs = (each for each in found if not each[0].startswith(_ROLE))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
 

@@ -196,7 +196,11 @@ def read_sentence(value: object, make: Callable[..., str] = Sentence) -> str:
 
 def check_sentence(value: object) -> str:
     """Raises `ValueError` if a sentence cannot be read; makes none."""
-    return read_sentence(value, lambda key, /, **_: key)
+    return read_sentence(value, _unmade)
+
+
+def _unmade(key: str, /, **_: object) -> str:
+    return key
 
 
 def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
