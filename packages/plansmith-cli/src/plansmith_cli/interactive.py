@@ -65,7 +65,7 @@ class Watcher:
         self.prompts = prompts or Prompts()
         self.view = session.lines
         self.view.restart(session.locale)
-        self.stopped_elsewhere = asyncio.Event()
+        self.asked_to_stop = asyncio.Event()
         self.run = Run(id=run_id)
         self.number = 0
 
@@ -83,7 +83,7 @@ class Watcher:
                 self.number = event.number
                 self.run = fold([event], self.run)
                 if event.by.speaks and isinstance(event.body, e.RunPaused | e.CancelAsked):
-                    self.stopped_elsewhere.set()
+                    self.asked_to_stop.set()
                 self.view.show(self.run, event)
 
 
@@ -138,7 +138,7 @@ async def execute(watcher: Watcher) -> Executed:
     """Executes a run until it is over or waits; Ctrl-C once detaches, twice cancels."""
     session, run_id = watcher.session, watcher.run_id
     watcher.view.restart(session.locale)
-    watcher.stopped_elsewhere.clear()
+    watcher.asked_to_stop.clear()
     await watcher.catch_up()
     async with interrupts() as hits:
         following = asyncio.ensure_future(watcher.catch_up(follow=True))
@@ -163,22 +163,24 @@ async def _until_stopped(
     watcher: Watcher, running: asyncio.Future[Run], hits: asyncio.Queue[None]
 ) -> Stop:
     smith, run_id, by = watcher.session.smith, watcher.run_id, watcher.session.by
-    if await _first(running, hits.get(), watcher.stopped_elsewhere.wait()) == 0:
+    if await _first(running, hits.get(), watcher.asked_to_stop.wait()) == 0:
         return Stop.ITSELF
-    if watcher.stopped_elsewhere.is_set():
+    if watcher.asked_to_stop.is_set():
         # Another process has stopped the run: stop the execution here, too.
         over = watcher.run.cancel_asked
         await (smith.cancel(run_id, by=by) if over else smith.pause(run_id, by=by))
         await asyncio.wait([running])
         return Stop.ITSELF
-    watcher.view.say(own_text("Stopping: what runs now may end. Ctrl-C again cancels the run."))
+    short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("detached")))
+    # Said once no step can start any more; a store that is away holds the words back only shortly.
+    await _first(pausing, watcher.asked_to_stop.wait(), timeout=short)
+    watcher.view.say(own_text("Stopping: what runs now may end. Ctrl-C again cancels the run."))
     # A call that may change something must not be cut off.
     run, steps = watcher.run, list[StepFields]()
     if run.plan is not None:
         units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
         steps = [unit.step for unit in units if unit]
-    short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await any_changes(watcher.session, steps) else short
     first = await _first(pausing, hits.get(), timeout=patience)
     if first == 1:
