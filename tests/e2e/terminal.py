@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import fcntl
 import json
 import os
@@ -110,6 +111,7 @@ class Terminal:
     ) -> None:
         self.screen = Screen(columns, rows)
         self.raw = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._master, slave = pty.openpty()
         self.resize(columns, rows)
 
@@ -194,7 +196,7 @@ class Terminal:
             if not data:
                 assert to_the_end, f"waited for {wanted}; it ended with:\n{self.screen.text}"
                 break
-            text = data.decode(errors="replace")
+            text = self._decode(data)
             self.raw += text
             self.screen.feed(text)
         return self.screen.text
