@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plansmith.engine.budget import limit_question
+from plansmith.engine.recover import ends_after_crash
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.next_move import sees_first
@@ -62,6 +63,15 @@ class PlanEditing:
         busy = not run.paused and run.calls_open
         if self._execution.future_of(run_id) is not None or busy or run.status.over:
             raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
+        late = StaleDecision(Sentence("someone else changed run {run} first", run=run_id))
+        if run.calls_open:  # of a process that died: a person says first what became of changes
+            templates = {**self._intake.templates, **run.templates}
+            lost = ends_after_crash(run, templates, await self._intake.callees())
+            try:
+                await journal.append(*lost)
+            except StaleWriter:
+                raise late from None
+            run = journal.run
         origin: PlanOrigin = "person" if who.kind == "person" else "program"
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.earlier)
@@ -80,8 +90,7 @@ class PlanEditing:
         try:
             await self._intake.propose(journal, proposal)
         except StaleWriter:
-            late = Sentence("someone else changed run {run} first", run=run_id)
-            raise StaleDecision(late) from None
+            raise late from None
         return await self._journals.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
