@@ -68,7 +68,8 @@ class PlanEditing:
             templates = {**self._intake.templates, **run.templates}
             lost = ends_after_crash(run, templates, await self._intake.callees())
             try:
-                await journal.append(*lost)
+                async with self._journals.owners.owning(run_id) as journal.fence:
+                    await journal.append(*lost)
             except StaleWriter:
                 raise late from None
             run = journal.run
