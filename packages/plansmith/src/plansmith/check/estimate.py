@@ -48,8 +48,8 @@ class Workload:
         active = [step for step in plan.steps if not step.disabled]
         self._calls = {step.id: _calls(step, by_rules=plan.degraded is not None) for step in active}
         self.names = sorted({each.name for each in self._calls.values() if each.name})
-        ids = self._calls.keys()
-        self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
+        ids = {*self._calls}
+        self._graph = {name: before & ids for name, before in plan.needs.items() if name in ids}
         inner = [step.inner for step in active]
         self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
         for step in inner:

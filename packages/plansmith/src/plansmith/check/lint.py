@@ -183,8 +183,9 @@ class _Linter:
             yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
-        last = [each.id for each in self.steps if not self.followers[each.id]]
-        for name in [each for each in last if each in self.reading and not self.replies][:1]:
+        shown = self.replies or not self.reading
+        last = [] if shown else [each.id for each in self.steps if not self.followers[each.id]]
+        for name in [each for each in last if each in self.reading][:1]:
             message = Sentence("nothing uses or shows what '{step}' finds", step=name)
             hint = Sentence("add a reply step that refers to it")
             yield problem("PS407", message, hint=hint, step=name)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from plansmith.errors import PlanInvalid
 from plansmith.formats.text import read_text, write_yaml
-from plansmith.plan.data import Json, Path, flaws
+from plansmith.plan.data import FLAWLESS, Json, Path, flaws
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
@@ -134,7 +134,7 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     stated = value.get("hash")
     given = {name: each for name, each in value.items() if name != "hash"} if stated else value
     try:
-        plan = Plan.model_validate(given)
+        plan = Plan.model_validate(given, context=FLAWLESS)
         if stated in (None, plan.hash):
             return plan
         message = Sentence("hash is not the hash of this plan")

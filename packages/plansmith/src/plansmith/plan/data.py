@@ -30,6 +30,7 @@ from pydantic import (
     Field,
     JsonValue,
     Strict,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
@@ -392,12 +393,7 @@ class FrozenDict(_Frozen, dict[str, _T]):
     if not TYPE_CHECKING:
 
         def __new__(cls, value=()):
-            made = super().__new__(cls)
-            dict.update(made, value)
-            for key, each in made.items():
-                if type(each) not in _SCALARS:
-                    dict.__setitem__(made, key, _frozen(each))
-            return made
+            return _frozen(dict(value))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self),)
@@ -409,12 +405,7 @@ class FrozenList(_Frozen, list[Json]):
     if not TYPE_CHECKING:
 
         def __new__(cls, value=()):
-            made = super().__new__(cls)
-            list.extend(made, value)
-            for place, each in enumerate(made):
-                if type(each) not in _SCALARS:
-                    list.__setitem__(made, place, _frozen(each))
-            return made
+            return _frozen(list(value))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ([*self],)
@@ -429,8 +420,16 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, _Frozen):
         return value
     if isinstance(value, dict):
-        return FrozenDict(cast("dict[str, Any]", value))
-    return FrozenList(cast("Iterable[Json]", value)) if isinstance(value, list) else value
+        table = cast("dict[str, Any]", value)
+        made: Any = dict.__new__(FrozenDict)
+        inner = {k: v if type(v) in _SCALARS else _frozen(v) for k, v in table.items()}
+        dict.update(made, inner)
+        return made
+    if isinstance(value, list):
+        made = list.__new__(FrozenList)
+        list.extend(made, [v if type(v) in _SCALARS else _frozen(v) for v in value])
+        return made
+    return value
 
 
 def frozen_json(value: Json) -> Json:
@@ -439,9 +438,16 @@ def frozen_json(value: Json) -> Json:
     return cast("Json", _frozen(value))
 
 
-def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+# The context of a validation whose values were found to have no flaws.
+FLAWLESS: Final = object()
+
+
+def _freeze(
+    value: object, validate: ValidatorFunctionWrapHandler, info: ValidationInfo[object]
+) -> object:
     """Refuses values that JSON cannot hold, before pydantic converts them."""
-    need_plain(value)
+    if info.context is not FLAWLESS:
+        need_plain(value)
     return _frozen(value if isinstance(value, dict) else validate(value))
 
 

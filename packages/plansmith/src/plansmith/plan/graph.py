@@ -106,7 +106,8 @@ def longest_paths(graph: Needs, durations: Mapping[str, float]) -> dict[str, flo
 
     Needs that are no nodes count nothing; the default duration is 1.
     """
-    inner = {node: before & graph.keys() for node, before in graph.items()}
+    nodes = {*graph}
+    inner = {node: before & nodes for node, before in graph.items()}
     paths = dict.fromkeys(graph, 0.0)
     for node in reversed(order(inner)):
         paths[node] += durations.get(node, 1.0)

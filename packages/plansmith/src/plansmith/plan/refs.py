@@ -26,9 +26,6 @@ RESERVED: Final = frozenset({ITEM, PARAMS})
 # How the source of a reference begins that is a result of an earlier run: `run:<run>/<step>`.
 EARLIER: Final = "run:"
 
-# The types of values that hold no reference, whatever they are.
-PLAIN: Final = frozenset({int, float, bool, type(None)})
-
 STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
 _RUN_ID: Final = r"""[^\s/{}"\\]{1,200}"""
 _SOURCE_ID: Final = rf"(?:{EARLIER}{_RUN_ID}/)?{STEP_ID}"
@@ -40,6 +37,7 @@ _TOKEN: Final = re.compile(
     rf"\{{\{{\s*(?:({_QUOTED})|({_SOURCE_ID})((?:\.{_KEY}|\[\d{{1,9}}\]|\[{_QUOTED}\])*))\s*\}}\}}"
 )
 _BRACES: Final = re.compile(r"\{\{[^{}]*\}\}")
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 _PLAIN_KEY: Final = re.compile(_KEY)
 _MALFORMED: Final = Sentence(
     '"$from" takes the id of a step or "run:<run id>/<step id>", "$path" keys and positions from 0'
@@ -92,9 +90,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 def find(template: Json, where: Path = ()) -> list[Found]:
     """Returns every reference in a JSON template; malformed ones have a `flaw`."""
     if isinstance(template, str):
-        found = [Found(where, piece) for piece in pieces(template) if type(piece) is Ref]
-        flawed = _BRACES.findall(_TOKEN.sub("", template)) if "{{" in template else ()
-        return [*found, *(_no_ref(where, text) for text in flawed)]
+        return _find_in_text(template, where) if "{{" in template else []
     if isinstance(template, list):
         return _find_in(enumerate(template), where)
     if not isinstance(template, dict):
@@ -110,10 +106,19 @@ def find(template: Json, where: Path = ()) -> list[Found]:
 def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Found]:
     found: list[Found] = []
     for key, child in children:
-        # Most are numbers, and texts without any reference.
-        if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
+        if not is_plain(child):
             found += find(child, (*where, key))
     return found
+
+
+def _find_in_text(text: str, where: Path) -> list[Found]:
+    found = [Found(where, piece) for piece in pieces(text) if isinstance(piece, Ref)]
+    return [*found, *(_no_ref(where, each) for each in _BRACES.findall(_TOKEN.sub("", text)))]
+
+
+def is_plain(template: Json) -> bool:
+    """Tells whether there is surely no reference in it, as in numbers and most texts."""
+    return "{{" not in template if isinstance(template, str) else type(template) in _PLAIN
 
 
 def _no_ref(where: Path, text: str) -> Found:

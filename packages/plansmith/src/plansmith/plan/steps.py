@@ -108,7 +108,8 @@ class StepFields(Record):
 
     def values_with_refs(self) -> Iterator[Place]:
         """Yields what may hold references, with its place: what the step works with, its rules."""
-        yield from (((name,), getattr(self, name)) for name in self.ref_fields)
+        for name in self.ref_fields:
+            yield (name,), getattr(self, name)
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -130,24 +131,23 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        return tuple(
-            found for path, value in self.values_with_refs() for found in find(value, path)
-        )
+        every: list[Found] = []
+        for path, value in self.values_with_refs():
+            every += find(value, path)
+        return tuple(every)
 
     @cached_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first; an earlier run's results need no step."""
-        used = {
-            found.ref.step
-            for found in self.references
-            if found.ref and not is_earlier(found.ref.step) and not self.is_own(found)
-        }
-        return frozenset(self.after) | (used - RESERVED)
+        used = {each.ref.step for each in self.references if each.ref and not self.is_own(each)}
+        return frozenset(self.after).union(
+            name for name in used if name not in RESERVED and not is_earlier(name)
+        )
 
     def is_own(self, found: Found) -> bool:
         """Tells whether a reference is to the step's own result, in a rule for afterwards."""
-        ref, where = found.ref, found.where
-        return ref is not None and ref.step == self.id and where[0] in AFTERWARDS
+        rule = found.where[0] in AFTERWARDS
+        return rule and found.ref is not None and found.ref.step == self.id
 
     def skipped_with(self, skipped: Collection[str]) -> str:
         """Returns the step because of which this one is skipped, if these are; else nothing.
@@ -199,10 +199,8 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    return not _NO_RULES.items() <= vars(step).items()
-
-
-_NO_RULES: Final = {name: StepFields.model_fields[name].default for name in RULES}
+    given = RULES & step.model_fields_set
+    return any(getattr(step, name) != StepFields.model_fields[name].default for name in given)
 
 
 class ToolStep(StepFields):
@@ -310,12 +308,12 @@ def kind_of(value: object) -> str | None:
     """Returns the kind a step names, or the only kind that its fields allow."""
     if isinstance(value, StepFields):
         return cast("str", getattr(value, "kind", None))
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):  # a dict is known at once
         return None
     fields = cast("Mapping[str, object]", value)
-    signs = (kind for sign, kind in _SIGNS.items() if sign in fields)
-    kind = fields["kind"] if "kind" in fields else next(signs, None)
-    return kind if isinstance(kind, str) else None
+    if "kind" in fields:
+        return fields["kind"] if isinstance(fields["kind"], str) else None
+    return next((kind for sign, kind in _SIGNS.items() if sign in fields), None)
 
 
 InnerStep = Annotated[

@@ -98,10 +98,11 @@ class RunPlanning:
             return journal
         submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _ORIGINS.get(new.origin.kind, submitted)
-        given = e.PlanProposed(plan=owned(new.plan), problems=tuple(new.notes), origin=origin)
-        proposal = Proposal(given)
+        given = e.PlanProposed(plan=new.plan, problems=tuple(new.notes), origin=origin)
         if new.checked:
             proposal = await self.intake.take_in(given, created.options, new.pins)
+        else:
+            proposal = Proposal(given.replace(plan=owned(new.plan)))
         proposal = replace(
             proposal,
             created=created,
