@@ -187,7 +187,7 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
     for fault in found:
         problems += writer.problems(fault)
     wrong = [each.path for each in problems] if problems else ()
-    for warning in writer.undeclared(arguments.value):
+    for warning in writer.undeclared(arguments.value) if tool.lists_fields else ():
         if warning.path not in wrong:
             problems.append(warning)
     if tool.inputs.is_cut(arguments.value):

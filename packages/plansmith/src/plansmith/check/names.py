@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Final
 
 from plansmith import plugins
-from plansmith.check.schemas import Compiled, Shape, compiled
+from plansmith.check.schemas import OPENERS, Compiled, Shape, compiled
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
+from plansmith.plan.data import objects_in
 from plansmith.plan.sentence import Sentence, joined
 
 # With how many names one is compared: that takes up to 60 ms.
@@ -107,6 +108,14 @@ class KnownTool:
     @cached_property
     def input_shape(self) -> Shape:
         return Shape.of(self.spec.input_schema)
+
+    @cached_property
+    def lists_fields(self) -> bool:
+        """Whether its input schema lists the fields of an object, and says nothing of others."""
+        return any(
+            isinstance(each.get("properties"), dict) and OPENERS.isdisjoint(each)
+            for each in objects_in(self.spec.input_schema)
+        )
 
     @cached_property
     def output_shape(self) -> Shape:

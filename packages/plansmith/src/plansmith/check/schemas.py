@@ -321,6 +321,10 @@ def _joined(one: Schema, other: Schema) -> Schema:
     return joined
 
 
+# Keywords that say which fields an object may have beside those that are listed.
+OPENERS: Final = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
+
+
 class Shape:
     """What a place may contain: one of several forms; none mean that no value is valid.
 
@@ -359,9 +363,8 @@ class Shape:
     @cached_property
     def is_open(self) -> bool:
         """Whether a form mentions or allows keys that are not among the properties."""
-        openers = {"additionalProperties", "unevaluatedProperties", "patternProperties"}
         return any(
-            not isinstance(form.get("properties"), dict) or not openers.isdisjoint(form)
+            not isinstance(form.get("properties"), dict) or not OPENERS.isdisjoint(form)
             for form in self.forms
         )
 

@@ -104,7 +104,9 @@ class Record(BaseModel):
         kinds = {*map(type, values)}
         if dict in kinds or list in kinds:
             return False
-        return kinds <= _FIXED or all(each.is_frozen for each in values if isinstance(each, Record))
+        return kinds <= FIXED_TYPES or all(
+            each.is_frozen for each in values if isinstance(each, Record)
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
@@ -255,6 +257,18 @@ def leaves(value: Json) -> Iterator[Json]:
             yield from leaves(each)
     else:
         yield value
+
+
+def objects_in(value: Json) -> Iterator[dict[str, Json]]:
+    """Yields every object in a value, with that itself; does not recurse."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            yield each
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
 
 
 def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
@@ -413,7 +427,7 @@ class FrozenList(_Frozen, list[Json]):
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 # Types of fields in which nothing can change.
-_FIXED: Final = _SCALARS | {tuple, frozenset, FrozenDict, FrozenList}
+FIXED_TYPES: Final = _SCALARS | {tuple, frozenset, FrozenDict, FrozenList}
 
 
 def _frozen(value: Any) -> Any:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from plansmith.plan.data import (
+    FIXED_TYPES,
     Filled,
     Flag,
     FrozenDict,
@@ -182,12 +183,14 @@ class StepFields(Record):
         for name, default in _defaults(type(self)):
             each = own[name]
             if each is not default and each != default:
-                value[name] = _plain(each) if isinstance(each, Record) else each
+                value[name] = each if type(each) in FIXED_TYPES else _plain(each)
         return value
 
 
-def _plain(record: Record) -> dict[str, Any]:
-    return record.stored() if isinstance(record, StepFields) else record.to_json()
+def _plain(value: Any) -> Any:
+    if isinstance(value, StepFields):
+        return value.stored()
+    return value.to_json() if isinstance(value, Record) else value
 
 
 @cache
@@ -306,10 +309,8 @@ _SIGNS: Final = {
 
 def kind_of(value: object) -> str | None:
     """Returns the kind a step names, or the only kind that its fields allow."""
-    if isinstance(value, StepFields):
-        return cast("str", getattr(value, "kind", None))
     if not isinstance(value, (dict, Mapping)):  # a dict is known at once
-        return None
+        return cast("str", getattr(value, "kind", None)) if isinstance(value, StepFields) else None
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
         return fields["kind"] if isinstance(fields["kind"], str) else None

@@ -26,10 +26,10 @@ class Environment:
     agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
 
-    def effects(self, step: st.StepFields) -> Iterator[tuple[str, Effect]]:
+    def effects(self, step: st.AnyStep) -> Iterator[tuple[str, Effect]]:
         """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
         if name := step.callee:
-            known = self.agents if isinstance(step, st.AgentStep) else self.tools
+            known = self.agents if step.kind == "agent" else self.tools
             yield name, known[name].effect if name in known else Effect.WRITE
 
 
@@ -151,11 +151,7 @@ def with_surroundings(
             within += (*_limits(step), *(_limits(inner) if inner is not step else ()))
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
         yield active
-        if (
-            isinstance(inner, st.PlanStep)
-            and inner.template in templates
-            and depth < st.MAX_NESTING
-        ):
+        if inner.kind == "plan" and inner.template in templates and depth < st.MAX_NESTING:
             yield from with_surroundings(templates[inner.template], templates, active, depth + 1)
 
 
