@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
-from plansmith.text import SURROGATES, padded, visible
+from plansmith.text import SURROGATES, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, Exit, exit_for, verbs
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
-from plansmith_cli.ui.terminal import LANGUAGE, own_locale, say_fitted, use_language
+from plansmith_cli.ui.terminal import LANGUAGE, own_locale, padded, say_fitted, use_language
 
 if TYPE_CHECKING:
     from importlib import metadata

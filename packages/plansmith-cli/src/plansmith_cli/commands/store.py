@@ -26,13 +26,14 @@ from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.store import backup
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, sqlite_path
-from plansmith.text import padded, safe
+from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE, read_time, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, store_command
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.terminal import padded
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings

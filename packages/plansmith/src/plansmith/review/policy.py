@@ -11,9 +11,8 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import RESERVED, find, is_earlier
+from plansmith.plan.refs import RESERVED, find, is_earlier, value_line
 from plansmith.plan.sentence import Sentence
-from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import clip
 
