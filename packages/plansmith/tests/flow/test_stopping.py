@@ -22,10 +22,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
+from plansmith_cli.replay import replay
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plansmith.file_ports import pictures
-from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.options import JSON, RUN, RUN_OVER, TOOLS
+from plansmith_cli.replay import Replayed, replay
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_desk.files.run_files import WorkFiles
