@@ -51,9 +51,8 @@ def to_html(report: Report, files: Iterable[RunFile] = ()) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(visible(report.title))}</title><style>{STYLE}</style>"
     )
-    body = page_parser().render(to_markdown(report)) + "".join(
-        map(_figure, filter(_is_shown, files))
-    )
+    figures = map(_figure, filter(_is_shown, files))
+    body = page_parser().render(to_markdown(report)) + "".join(figures)
     language = escape(report.locale)
     return (
         f'<!doctype html>\n<html lang="{language}">\n<head>{head}</head>\n'

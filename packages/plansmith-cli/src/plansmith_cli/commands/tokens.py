@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from plansmith.clock import SystemClock
-from plansmith.files import data_folder
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.config import load_settings
+from plansmith_cli.folders import data_folder
 from plansmith_cli.options import AS_JSON, STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.server_wiring import tenant_settings
