@@ -193,7 +193,7 @@ async def _until_stopped(
 async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
     """Whether a step calls something that may change something."""
     known = await session.smith.runs.intake.environment(None)
-    return any(effect is not Effect.READ for step in steps for _, effect in known.effects(step))
+    return any(known.effect(step) is not Effect.READ for step in steps)
 
 
 async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:

@@ -165,8 +165,7 @@ class PlanCalls:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
-        [(name, effect)] = self._known.effects(step)
-        self.calls.append(PlannedCall(place, name, effect, key, text))
+        self.calls.append(PlannedCall(place, step.callee, self._known.effect(step), key, text))
         return key
 
     def _map(self, step: st.MapStep, place: str, scope: _Scope) -> str:

@@ -25,11 +25,12 @@ class Environment:
     agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
 
-    def effects(self, step: st.StepFields) -> Iterator[tuple[str, Effect]]:
-        """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
-        if name := step.callee:
-            known = self.agents if isinstance(step, st.AgentStep) else self.tools
-            yield name, known[name].effect if name in known else Effect.WRITE
+    def effect(self, step: st.StepFields) -> Effect:
+        """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
+        if not step.callee:
+            return Effect.READ
+        known = self.agents if isinstance(step, st.AgentStep) else self.tools
+        return known[step.callee].effect if step.callee in known else Effect.WRITE
 
 
 class ActiveStep(NamedTuple):
@@ -57,10 +58,9 @@ class ActingCall(NamedTuple):
 def changes_of(plan: Plan, known: Environment) -> tuple[ActingCall, ...]:
     """Returns the calls of a plan that change something."""
     return tuple(
-        ActingCall(active, name, effect)
+        ActingCall(active, active.step.callee, effect)
         for active in with_surroundings(plan, known.templates)
-        for name, effect in known.effects(active.step)
-        if effect is not Effect.READ
+        if (effect := known.effect(active.step)) is not Effect.READ
     )
 
 
