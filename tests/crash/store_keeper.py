@@ -16,10 +16,11 @@ from typing import Any
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose, verify
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call
 from plansmith.store.sqlite import SqliteStore
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose
 from plansmith_desk.files.tools import FileTools
 from plansmith_desk.folder import Folder
 from plansmith_planner.context.documents import DocumentSource

@@ -20,7 +20,6 @@ from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose, missing_runs, verify
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
@@ -31,6 +30,8 @@ from plansmith.store.database_store import DatabaseStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose, missing_runs
 from plansmith_postgres.store import PostgresStore
 
 ADA = e.Actor(kind="person", name="ada")

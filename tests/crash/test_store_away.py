@@ -20,13 +20,14 @@ from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose, verify
 from plansmith.errors import JournalError, Misconfigured, StaleWriter, StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose
 from plansmith_planner.threads.entries import MessageAdded
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_postgres.store import PostgresStore

@@ -16,13 +16,14 @@ import pytest
 from tests import forked
 from tests.postgres import store_url
 
-from plansmith.doctor import diagnose, verify
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, Event, RunPaused, next_event, verify_chain
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose
 from plansmith_postgres.store import PostgresStore
 
 TRIES = 2000 if os.environ.get("PLANSMITH_LONG") else 40

@@ -24,12 +24,13 @@ from tests.worker_processes import Workers
 
 from plansmith import Plan
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose, verify
 from plansmith.plan.timing import Timing
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose
 from plansmith_planner.threads.entries import ThreadState, fold_thread
-from plansmith_planner.threads.store import ThreadStore, check_threads
+from plansmith_planner.threads.store import ThreadStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,7 +172,7 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     [listed] = await ThreadStore(store).threads(limit=2)
     assert (listed.messages, listed.last) == (len(texts), state.last)
     await store.close()
-    assert "error" not in {each.level for each in await diagnose(url, checks=[check_threads])}
+    assert "error" not in {each.level for each in await diagnose(url)}
 
 
 # A server, commands and a schedule while any of them is killed or stopped

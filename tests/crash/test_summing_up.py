@@ -16,8 +16,8 @@ from tests import forked
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose
 from plansmith.store.sqlite import SqliteStore
+from plansmith_cli.doctor import diagnose
 
 ROOT = Path(__file__).parents[2]
 RUNS = 110

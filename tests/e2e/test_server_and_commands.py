@@ -17,7 +17,7 @@ from tests.needs import lacks
 from tests.postgres import installed, private_server
 from tests.waiting import until
 
-from plansmith.doctor import diagnose
+from plansmith_cli.doctor import diagnose
 
 NOTE = {"id": "n", "tool": "act", "inputs": {"name": "once", "seconds": 0.01}}
 HANG = {"id": "n", "tool": "act", "inputs": {"name": "paid"}}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from pydantic import ValidationError
 
 from plansmith.errors import Misconfigured
-from plansmith.files import config_folder, data_folder
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
@@ -23,6 +22,7 @@ from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
 from plansmith.text import safe
+from plansmith_cli.folders import config_folder, data_folder
 from plansmith_cli.trust import Project, Table, TrustBook, at, ignored_settings, with_paths
 from plansmith_cli.ui import output as ui
 from plansmith_connect.a2a.settings import AgentSettings

@@ -9,15 +9,16 @@ from typing import Final
 from plansmith import Plan, Run, RunStatus, diff_plans
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked
+from plansmith.plan.refs import value_line
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
 from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
-from plansmith.review import render
 from plansmith.text import clip, safe
 from plansmith_cli.questions import is_lossy, next_commands, preview_lines, waiting_lines
 from plansmith_cli.session import Session, has_no_plan, is_unusable, say_stopped
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui import render
 from plansmith_cli.ui.progress import header, rows
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_desk.files.run_files import WorkFiles
@@ -156,9 +157,7 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
     yield from (row.text for row in rows(run, now=now, locale=locale))
     results = {name: step.result for name, step in run.steps.items() if step.result is not None}
     yield from ("",) if results else ()
-    yield from (
-        f"{safe(name)} = {render.value_line(value, 300)}" for name, value in results.items()
-    )
+    yield from (f"{safe(name)} = {value_line(value, 300)}" for name, value in results.items())
     if run.problems:
         yield from ("", *render.problem_lines(run.problems, locale))
 

@@ -21,7 +21,6 @@ from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, nex
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import StepFields, ToolStep
 from plansmith.review.policy import active_steps
-from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
@@ -29,6 +28,7 @@ from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, 
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
 from plansmith_cli.ui.output import load_plan, own_text, read_file, refused, wrong
+from plansmith_cli.ui.render import plan_lines
 from plansmith_connect.mcp import servers
 from plansmith_desk.toolset import DescribedTools
 
@@ -193,7 +193,7 @@ async def _until_stopped(
 async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
     """Whether a step calls something that may change something."""
     known = await session.smith.runs.intake.environment(None)
-    return any(effect is not Effect.READ for step in steps for _, effect in known.effects(step))
+    return any(known.effect(step) is not Effect.READ for step in steps)
 
 
 async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:

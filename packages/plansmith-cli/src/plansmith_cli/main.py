@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
-from plansmith.text import SURROGATES, padded, visible
+from plansmith.text import SURROGATES, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, Exit, exit_for, verbs
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
-from plansmith_cli.ui.terminal import LANGUAGE, own_locale, say_fitted, use_language
+from plansmith_cli.ui.terminal import LANGUAGE, own_locale, padded, say_fitted, use_language
 
 if TYPE_CHECKING:
     from importlib import metadata
 
-    from plansmith import files, plugins
+    from plansmith import plugins
     from plansmith.plan import sentence
+    from plansmith_cli import folders
     from plansmith_cli.ui import output as words
     from plansmith_server.team import tenant_book
 else:
     lazy_modules(
         globals(),
-        files="plansmith.files",
+        folders="plansmith_cli.folders",
         metadata="importlib.metadata",
         plugins="plansmith.plugins",
         sentence="plansmith.plan.sentence",
@@ -153,7 +154,7 @@ def _run_elsewhere(arguments: Sequence[str], name: str, within: tenant_book.Tena
     is_tenant = arguments[0] == "--tenant"
     folder_token = FOLDER.set(FOLDER.get() if is_tenant else name)
     try:
-        tenant = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else within
+        tenant = tenant_book.TenantBook(folders.data_folder()).get(name) if is_tenant else within
         if within and tenant != within:
             raise words.wrong("two different tenants are named")
         with contextlib.chdir(tenant.folder if tenant and is_tenant else name):

@@ -20,12 +20,12 @@ from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
-from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.runs.decisions import changed_values, consent_values
 from plansmith.text import clip, safe
 from plansmith_cli.keyboard import ask_line, read_choice
 from plansmith_cli.session import Session, has_no_plan, is_unusable
 from plansmith_cli.ui.output import error_text, own, own_text, refused
+from plansmith_cli.ui.render import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_desk.files.run_files import WorkFiles
 

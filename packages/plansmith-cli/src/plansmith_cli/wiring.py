@@ -14,13 +14,13 @@ from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
-from plansmith.files import config_folder, state_folder
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE, beside, protect
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
+from plansmith_cli.folders import config_folder, state_folder
 from plansmith_cli.trust import command_files, paths_in
 from plansmith_cli.ui.output import read_file, wrong
 from plansmith_connect.approvals import ApprovalFile

@@ -18,7 +18,7 @@ from tests.unit.cli.travel_model import TOOLS as TRAVEL_TOOLS
 from tests.unit.cli.travel_model import Travel
 
 from plansmith.plan.data import Json
-from plansmith.text import text_width
+from plansmith_cli.ui.terminal import text_width
 
 PY = ("--tools", "tools.py")
 TOOLS = '''

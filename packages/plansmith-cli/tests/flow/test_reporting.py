@@ -25,10 +25,10 @@ from plansmith.plan.planning import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.report.build import load_report
 from plansmith.report.data import Report, words_for
-from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
+from plansmith_server.report_page import to_html
 
 EN, ZH = words_for("en"), words_for("zh")
 

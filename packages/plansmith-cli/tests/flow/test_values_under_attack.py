@@ -21,12 +21,12 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_cli.questions import Asked
+from plansmith_cli.replay import replay
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
 ONE = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}

@@ -21,7 +21,6 @@ from tests.unit.server.house import serving
 
 from plansmith import Plansmith, plugins
 from plansmith.errors import Misconfigured
-from plansmith.files import data_folder
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.timing import zone_of
 from plansmith.ports import Clock
@@ -29,6 +28,7 @@ from plansmith.review.settings import ReviewPolicy
 from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings, load_settings, look_at, read_profile
 from plansmith_cli.extras import install_command
+from plansmith_cli.folders import data_folder
 from plansmith_cli.trust import TrustBook
 from plansmith_cli.wiring import make_smith
 from plansmith_compat.valuecell import RemoteConnections

@@ -20,7 +20,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.report.build import load_report
-from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.teams import CALLS_AT_ONCE
@@ -28,6 +27,7 @@ from plansmith_compat.spring import HumanFeedbackNode, deepresearch, keys
 from plansmith_compat.spring.dialects import shape_for, shape_of
 from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
+from plansmith_server.report_page import to_html
 
 Script = Callable[..., ScriptedModel]
 

@@ -13,7 +13,7 @@ from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
-from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair, to_show
+from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.formats.native import schema
 from plansmith.plan.briefs import total
@@ -179,7 +179,7 @@ class DraftLoop:
                 before = self.plan, self.problems, self.text
                 await self._repair()
                 # A plan whose calls may fail is better than none.
-                if not has_errors(to_show(before[1])) and has_errors(to_show(self.problems)):
+                if not has_errors(_to_show(before[1])) and has_errors(_to_show(self.problems)):
                     self.plan, self.problems, self.text = before
                     break
         except ModelFailed as failure:
@@ -261,7 +261,7 @@ class DraftLoop:
             if not has_errors(self.problems):
                 # What the tools say about the calls of a plan that is right in itself.
                 tools = {spec.name: spec for spec in deps.tools}
-                self.problems += to_repair(await rehearsal_problems(plan, tools, deps.rehearse))
+                self.problems += _to_repair(await rehearsal_problems(plan, tools, deps.rehearse))
 
     def _not_offered(self, plan: Plan) -> Iterator[Problem]:
         """Yields the calls of what exists but was not offered, where the shortlist is strict."""
@@ -330,7 +330,7 @@ class DraftLoop:
         return Prompt([*self.prompt.messages, *exchange], brief=brief)
 
     def _outcome(self) -> Planned:
-        self.problems = to_show(self.problems)
+        self.problems = _to_show(self.problems)
         usable = self._usable
         final = self.plan if usable else self._substitute()
         if final is not None and self.request.previous is not None:
@@ -441,3 +441,16 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
+
+
+def _to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Returns the problems of a rehearsal as errors, which a planner is asked to repair."""
+    return tuple(each.replace(severity=Severity.ERROR) for each in problems)
+
+
+def _to_show(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Returns problems with those of a rehearsal as warnings: the person may know better."""
+    return tuple(
+        each.replace(severity=Severity.WARNING) if each.code == WOULD_FAIL else each
+        for each in problems
+    )

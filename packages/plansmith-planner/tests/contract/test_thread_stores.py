@@ -15,7 +15,6 @@ import pytest
 from tests.contract.threads import entry, story
 from tests.postgres import Server
 
-from plansmith.doctor import diagnose
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
@@ -23,6 +22,7 @@ from plansmith.ports import Finding, Record, Store
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
+from plansmith_cli.doctor import diagnose
 from plansmith_planner.threads.entries import (
     MessageAdded,
     MessageRead,
@@ -30,7 +30,7 @@ from plansmith_planner.threads.entries import (
     ThreadState,
     fold_thread,
 )
-from plansmith_planner.threads.store import ThreadHeadline, ThreadStore, check_threads
+from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
 _numbers = itertools.count(1)
 
@@ -246,7 +246,7 @@ async def test_many_who_wait_for_a_thread_do_not_read_all_of_it_at_each_message(
 
 
 async def _findings(url: str) -> dict[str, Finding]:
-    return {each.subject: each for each in await diagnose(url, checks=[check_threads])}
+    return {each.subject: each for each in await diagnose(url)}
 
 
 async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_right(

@@ -19,10 +19,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import PrefetchEnded, PrefetchStarted, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeTool, FakeTools
+from plansmith_cli.replay import replay
 
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
 MAIL = {"id": "m", "tool": "mail", "inputs": {"to": "bob"}, "after": ["a"]}

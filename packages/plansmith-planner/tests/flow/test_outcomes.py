@@ -13,13 +13,13 @@ from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import Times
-from plansmith.replay.player import replay
 from plansmith.report.build import load_report
-from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
 from plansmith.runs.replan import Rounds
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_cli.replay import replay
 from plansmith_planner.threads.memory import RunDigest, why
+from plansmith_server.report_page import to_html
 
 
 @tool(effect="read")

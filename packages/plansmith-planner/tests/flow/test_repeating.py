@@ -14,12 +14,12 @@ from plansmith.plan.events import PlanningFailed
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Usage
-from plansmith.replay.player import replay
 from plansmith.report.build import load_report
-from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.intake import NewRun
 from plansmith.testing import Answer, FakeTool
+from plansmith_cli.replay import replay
+from plansmith_server.report_page import to_html
 
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
 

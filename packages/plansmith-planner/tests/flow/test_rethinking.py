@@ -12,9 +12,9 @@ from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.limits import Limits
-from plansmith.replay.player import replay
 from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_cli.replay import replay
 
 CANARY = "CANARY no seats on the 9:00 train"
 

@@ -21,10 +21,10 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call
-from plansmith.replay.player import replay
 from plansmith.schedules.service import Schedules
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeClock, ScriptedModel
+from plansmith_cli.replay import replay
 from plansmith_planner.settings import PlannerSettings
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)

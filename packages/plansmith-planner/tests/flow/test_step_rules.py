@@ -16,8 +16,8 @@ from plansmith.plan.events import ReviewAsked, StepSkipped, StepWaits, verify_ch
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
-from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_cli.replay import replay
 
 NO_WAIT, ASKING = Limits(first_wait_s=0, data="show"), Limits(first_wait_s=0, data="ask")
 LOW = {"below": ["{{stock.count}}", 10]}

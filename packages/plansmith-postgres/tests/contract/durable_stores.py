@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plansmith.doctor import verify
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -26,6 +25,7 @@ from plansmith.plan.plan import Plan
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal, on_new_store
+from plansmith.verify import verify
 from plansmith_postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore

@@ -12,11 +12,10 @@ from typing import Any, Final
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.processes import read_kind
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
-from plansmith_planner.threads.store import needed_by_threads
+from plansmith_server.housekeeping import prune, read_age
 from plansmith_server.ops.tasks import background_tasks, end, in_role
 from plansmith_server.state import ServerState
 from plansmith_server.team.notices import Key, notice_of, waiting_items
@@ -188,7 +187,7 @@ async def prune_daily(state: ServerState) -> None:
         while True:
             try:
                 until = state.clock.now() - age
-                old = await prune(state.smith, until, needed=needed_by_threads)
+                old = await prune(state.smith, until)
                 state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
             except PlansmithError as error:
                 state.log.warning("not_pruned", error=str(error))

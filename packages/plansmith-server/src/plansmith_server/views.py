@@ -427,7 +427,7 @@ async def effects_view(
         if step.disabled:
             continue
         inner = active_steps(Plan(steps=(step,)), templates)
-        found = [effect for each in inner for _, effect in known.effects(each)]
+        found = [known.effect(each) for each in inner if each.callee]
         for effect in found if step.id not in done else ():
             counts[effect.value] += 1
         if found or isinstance(step, (MapStep, PlanStep)):

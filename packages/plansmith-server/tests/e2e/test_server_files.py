@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from tests.unit.server.house import House, serving, tool_step
 
-from plansmith.replay.player import replay
+from plansmith_cli.replay import replay
 
 SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
-
-from plansmith.report.data import Picture
 
 FileKind = Literal["picture", "markdown", "table", "json", "text", "other"]
 _PICTURES: Final = (
@@ -146,12 +143,3 @@ class RunFile:
     kind: FileKind = "other"
     media: str = ""
     data: bytes = b""
-
-
-def pictures(files: Iterable[RunFile]) -> tuple[Picture, ...]:
-    """Returns the pictures that are still as a run wrote them, for its report."""
-    return tuple(
-        Picture(each.path, each.step, each.media, each.data)
-        for each in files
-        if each.kind == "picture" and each.state == "as_written" and each.data
-    )

@@ -1,4 +1,4 @@
-"""Finds the user's folders; replaces and locks files that several processes share."""
+"""Replaces and locks files that several processes share."""
 
 from __future__ import annotations
 
@@ -6,33 +6,13 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 
 from plansmith.errors import Misconfigured
 
 if sys.platform != "win32":
     import fcntl
-
-
-def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns the user's data folder, which holds runs, approvals and agent cards."""
-    return _own_folder(environment, "XDG_DATA_HOME", ".local/share")
-
-
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns the user's folder for what may be lost, such as the lines typed in a chat."""
-    return _own_folder(environment, "XDG_STATE_HOME", ".local/state")
-
-
-def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns the folder of the user's own settings."""
-    return _own_folder(environment, "XDG_CONFIG_HOME", ".config")
-
-
-def _own_folder(environment: Mapping[str, str], variable: str, usual: str) -> Path:
-    home = Path(environment.get("HOME") or Path.home())
-    return Path(environment.get(variable) or home / usual) / "plansmith"
 
 
 def replace_file(path: Path, content: str | bytes, *, durable: bool = False) -> None:

@@ -54,16 +54,3 @@ def visible(text: str) -> str:
 def clip(text: str, width: int = WIDTH) -> str:
     """Shortens a text to a width; a cut text ends with `…`."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def padded(text: str, width: int) -> str:
-    """Returns a text with spaces after it, up to so many columns of a terminal."""
-    return text + " " * max(width - text_width(text), 0)
-
-
-def text_width(text: str) -> int:
-    """Returns how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)

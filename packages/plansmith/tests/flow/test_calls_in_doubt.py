@@ -18,8 +18,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Call, Usage
-from plansmith.replay.player import replay
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith_cli.replay import replay
 from plansmith_desk.toolset import BuiltIn, ToolSet
 
 Deed = Callable[[Call], Any]

@@ -17,12 +17,12 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith_cli.replay import replay
 
 SCHEMA = {
     "properties": {"to": {"type": "string"}, "sum": {"type": "integer"}, "key": {"type": "string"}},

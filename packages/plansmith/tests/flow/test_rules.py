@@ -21,8 +21,8 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_cli.replay import replay
 from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT = Limits(first_wait_s=0, data="show")

@@ -15,17 +15,17 @@ from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import EventMisfit, Refused, StaleDecision, ToolFailed
-from plansmith.housekeeping import prune
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
+from plansmith_cli.replay import replay
+from plansmith_server.housekeeping import prune
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)
 

@@ -14,13 +14,14 @@ from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.events import Actor, QuestionAnswered
 from plansmith.plan.graph import upstream
 from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Call
 from plansmith.runs.intake import NewRun
+from plansmith_planner.threads.earlier_results import results_of
 
 MARK = "CAME-OUT-OF-A-TOOL"
 EARLIER = "run:r1/found"

@@ -16,7 +16,6 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Replan
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
-from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith_cli import options
 from plansmith_cli.command_table import Exit
@@ -49,6 +48,7 @@ from plansmith_cli.session import (
     store_command,
 )
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.render import estimate_lines, plan_lines, problem_lines
 from plansmith_cli.ui.terminal import use_language
 from plansmith_cli.ui.tree import tree
 from plansmith_cli.wiring import rules_plan

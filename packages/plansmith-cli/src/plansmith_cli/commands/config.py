@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.errors import StaleDecision
-from plansmith.files import config_folder, data_folder
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE
-from plansmith.text import padded, safe
+from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import look_at
+from plansmith_cli.folders import config_folder, data_folder
 from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
 from plansmith_cli.parser import command
 from plansmith_cli.trust import Project, TrustBook
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.terminal import padded
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
 

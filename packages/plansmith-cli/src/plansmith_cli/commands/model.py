@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from plansmith.errors import ModelFailed, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.text import padded, safe
+from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import Settings
 from plansmith_cli.extras import install_runtime, missing_runtime
@@ -34,6 +34,7 @@ from plansmith_cli.ui.output import (
     tell,
     wrong,
 )
+from plansmith_cli.ui.terminal import padded
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel

@@ -23,7 +23,6 @@ from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
@@ -33,6 +32,7 @@ from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.render import diff_lines, plan_lines, problem_lines
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_cli.ui.tree import tree
 from plansmith_planner.dialect import Reading, dialect, dialect_names

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from plansmith.file_ports import pictures
-from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
-from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.options import JSON, RUN, RUN_OVER, TOOLS
+from plansmith_cli.replay import Replayed, replay
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui import output as ui
 from plansmith_desk.files.run_files import WorkFiles
+from plansmith_server.report_page import to_html
 
 
 async def _main(session: Session) -> None:
@@ -28,7 +26,7 @@ async def _main(session: Session) -> None:
         text = ui.json_text(report.to_json())
     elif form == "html":
         files = await WorkFiles(session.smith.runs).written(run)
-        text = to_html(replace(report, pictures=pictures(files)))
+        text = to_html(report, files)
     else:
         text = to_markdown(report, brief=not args.evidence)
     if args.output:

@@ -12,10 +12,11 @@ from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
-from plansmith.text import clip, padded, safe
+from plansmith.text import clip, safe
 from plansmith_cli.options import JSON, positive
 from plansmith_cli.session import SHORT, Session, store_command
 from plansmith_cli.ui.output import json_of, own_text
+from plansmith_cli.ui.terminal import padded
 
 _MOST: Final = 20
 _ALL: Final = 10**9

@@ -11,14 +11,15 @@ from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, Part, Schedule, parts
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
-from plansmith.review.render import plan_lines
-from plansmith.text import clip, padded, safe, text_width
+from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
 from plansmith_cli.interactive import refuse_what_cannot_run, say_unapproved
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
+from plansmith_cli.ui.render import plan_lines
+from plansmith_cli.ui.terminal import padded, text_width
 
 _JSON_FIELDS: Final = {
     *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),

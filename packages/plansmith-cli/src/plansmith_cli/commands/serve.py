@@ -11,11 +11,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from plansmith.files import data_folder, replace_file
+from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
 from plansmith_cli import server_wiring
 from plansmith_cli.command_table import Exit
 from plansmith_cli.extras import install_hint
+from plansmith_cli.folders import data_folder
 from plansmith_cli.options import PARTS, positive, settings_of
 from plansmith_cli.parser import command
 from plansmith_cli.ui.output import tell, wrong

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose, missing_runs, verify
 from plansmith.engine.ownership import LiveProcess
 from plansmith.engine.processes import described, read_kind
 from plansmith.errors import Misconfigured, PlansmithError, StoreAway
-from plansmith.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
@@ -26,19 +24,22 @@ from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.store import backup
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, sqlite_path
-from plansmith.text import padded, safe
+from plansmith.text import safe
+from plansmith.verify import verify
 from plansmith_cli.command_table import Exit
+from plansmith_cli.doctor import diagnose, missing_runs
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE, read_time, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, store_command
 from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.terminal import padded
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings
 from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
-from plansmith_planner.threads.store import check_threads, needed_by_threads
+from plansmith_server.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
 from plansmith_server.settings import need_server
 
 _MOST_RUNS: Final = 5
@@ -74,7 +75,7 @@ def _doctor(args: argparse.Namespace) -> int:
     walls = asyncio.run(wall_findings())
     findings = [
         *(Finding("warning", "folder", each) for each in warnings),
-        *asyncio.run(diagnose(settings.store_url(), sample=args.sample, checks=[check_threads])),
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
         *asyncio.run(_model_findings(settings.models.plan)),
         *(Finding(each.level, "sandbox", each.text, each.hint) for each in walls),
     ]
@@ -135,14 +136,14 @@ def _prune(args: argparse.Namespace) -> None:
     statuses = read_statuses(args.status) if args.status else ()
 
     async def work(session: Session) -> None:
-        old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
+        old = await find_old(session.smith, before, statuses)
         amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
             question = ui.own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
             if not agrees(question, asks=session.has_person):
                 raise ui.refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
-            old = await prune(session.smith, before, statuses, needed=needed_by_threads)
+            old = await prune(session.smith, before, statuses)
             amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
         message = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)

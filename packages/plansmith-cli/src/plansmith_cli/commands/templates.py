@@ -7,9 +7,9 @@ import sys
 from typing import Any, Final
 
 from plansmith.plan.data import Json
+from plansmith.plan.refs import value_line
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, exported
 from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
@@ -27,6 +27,7 @@ from plansmith_cli.ui.output import (
     write_file,
     wrong,
 )
+from plansmith_cli.ui.render import plan_lines
 from plansmith_planner.suggest import suggest
 
 

@@ -10,15 +10,15 @@ from typing import Final
 import msgspec
 
 from plansmith.clock import SystemClock
-from plansmith.files import data_folder
-from plansmith.housekeeping import read_age
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.config import load_settings
+from plansmith_cli.folders import data_folder
 from plansmith_cli.options import AS_JSON, STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.server_wiring import tenant_settings
 from plansmith_cli.ui.output import own_text, print_as, tell, wrong
+from plansmith_server.housekeeping import read_age
 from plansmith_server.shown_settings import address
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile

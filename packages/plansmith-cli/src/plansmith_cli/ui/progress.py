@@ -21,10 +21,9 @@ from plansmith_cli.ui.output import print_line_json, status_word
 from plansmith_cli.ui.terminal import fitted_to
 
 if TYPE_CHECKING:
-    from plansmith.review import render
-    from plansmith_cli.ui import tree
+    from plansmith_cli.ui import render, tree
 else:
-    lazy_modules(globals(), render="plansmith.review.render", tree="plansmith_cli.ui.tree")
+    lazy_modules(globals(), render="plansmith_cli.ui.render", tree="plansmith_cli.ui.tree")
 
 ICONS: Final = {
     StepStatus.ASKING: "?",

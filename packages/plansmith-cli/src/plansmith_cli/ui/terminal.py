@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pkgutil import resolve_name
 from typing import Final, TextIO
 
 from plansmith.lazy import lazy_pattern
-from plansmith.text import text_width, visible
+from plansmith.text import visible
 from plansmith_planner.language.characters import CJK_RANGE
 
 # What `--lang` names, else the language of the request or of the run that is shown.
@@ -97,3 +98,16 @@ def say_fitted(text: str) -> None:
     """Writes a text to stderr, in lines that fit a terminal."""
     lines = fitted_to(sys.stderr, visible(text).split("\n"))
     sys.stderr.writelines(f"{line}\n" for line in lines)
+
+
+def padded(text: str, width: int) -> str:
+    """Returns a text with spaces after it, up to so many columns of a terminal."""
+    return text + " " * max(width - text_width(text), 0)
+
+
+def text_width(text: str) -> int:
+    """Returns how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)

@@ -9,8 +9,8 @@ from plansmith.plan.graph import Needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language, joined
 from plansmith.plan.steps import StepFields
-from plansmith.review.render import action
 from plansmith.text import clip, safe
+from plansmith_cli.ui.render import action
 
 _DRAWN = ("rule.when", "rule.repeat")
 

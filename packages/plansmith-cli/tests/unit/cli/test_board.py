@@ -15,10 +15,9 @@ from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.run import StepState
-from plansmith.text import text_width
 from plansmith_cli.ui.output import error_text, status_word
 from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
-from plansmith_cli.ui.terminal import folded
+from plansmith_cli.ui.terminal import folded, text_width
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=41)

@@ -13,10 +13,10 @@ import pytest
 from tests.commands import Cli
 
 from plansmith import read_plan
-from plansmith.text import text_width
 from plansmith_cli import parser as cli_parser
 from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.main import load_command, main, parser_of
+from plansmith_cli.ui.terminal import text_width
 from plansmith_planner.language.characters import HAN
 
 CHINESE = cli_parser.chinese_texts()

@@ -229,7 +229,7 @@ class PublishedTemplates:
         made: list[ToolSpec] = []
         for each in self._templates.values():
             steps = active_steps(each.plan, self._smith.runs.intake.templates)
-            found = [effect for step in steps for _, effect in known.effects(step)]
+            found = [known.effect(step) for step in steps]
             made.append(
                 ToolSpec(
                     name=each.name,

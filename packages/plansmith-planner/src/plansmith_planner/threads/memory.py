@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import leaves
-from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.refs import CITATION, lookup, value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
@@ -23,6 +23,7 @@ from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.messages import asks_about_failure, subject_words
+from plansmith_planner.threads.earlier_results import results_of
 from plansmith_planner.threads.entries import ReplyGiven, RunJoined, ThreadState
 from plansmith_planner.threads.store import ThreadStore
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from tests.contract.durable_stores import finished_run
 
-from plansmith.doctor import diagnose, verify
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError
 from plansmith.ports import Finding
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store, sqlite_path
 from plansmith.testing.contracts import journal
+from plansmith.verify import verify
+from plansmith_cli.doctor import diagnose
 from plansmith_postgres import connection as pg_connection
 from plansmith_postgres.store import PostgresStore
 

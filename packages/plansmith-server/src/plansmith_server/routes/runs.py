@@ -11,7 +11,6 @@ from pydantic import AwareDatetime
 from starlette import responses as web
 
 from plansmith.errors import Refused, StoreAway
-from plansmith.file_ports import pictures
 from plansmith.formats.native import read_plan
 from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
@@ -20,7 +19,6 @@ from plansmith.plan.run_options import OriginKind, read_options
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
-from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
@@ -29,6 +27,7 @@ from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
+from plansmith_server.report_page import POLICY, to_html
 from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
 from plansmith_server.views import parse_plan
@@ -154,8 +153,7 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
         return web.JSONResponse(found.to_json())
     if form == "html":
         files = await work_files(ask.runs).written(ask.run)
-        found = replace(found, pictures=pictures(files))
-        page = await asyncio.to_thread(to_html, found)  # it takes long where a report does
+        page = await asyncio.to_thread(to_html, found, files)  # it takes long where a report does
         return web.HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
     return web.PlainTextResponse(to_markdown(found), media_type="text/markdown")
 

@@ -10,8 +10,8 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.report.build import make_report
 from plansmith.report.data import Answer
 from plansmith.report.history import check_claims
-from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
+from plansmith_server.report_page import to_html
 from plansmith_server.views import clip
 
 RUN = Run(id="r", steps={"a": StepState(status=StepStatus.DONE)})

@@ -11,9 +11,9 @@ from tests.postgres import Server
 
 from plansmith import Plan
 from plansmith.app import Plansmith
-from plansmith.doctor import diagnose
 from plansmith.errors import Misconfigured
 from plansmith.store.urls import open_store
+from plansmith_cli.doctor import diagnose
 from plansmith_postgres.connection import schema_of
 from plansmith_server.team.tenant_book import tenant_store
 

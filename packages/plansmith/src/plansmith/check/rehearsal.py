@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, cast, runtime_checkable
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import fill
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
@@ -96,16 +96,3 @@ async def rehearsal_problems(
         for step, text in zip(steps, answers, strict=True)
         if text
     ]
-
-
-def to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Returns the problems of a rehearsal as errors, which a planner is asked to repair."""
-    return tuple(each.replace(severity=Severity.ERROR) for each in problems)
-
-
-def to_show(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Returns problems with those of a rehearsal as warnings: the person may know better."""
-    return tuple(
-        each.replace(severity=Severity.WARNING) if each.code == WOULD_FAIL else each
-        for each in problems
-    )

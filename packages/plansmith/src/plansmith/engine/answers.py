@@ -74,8 +74,7 @@ def _acts(step: AnyStep, known: Environment) -> bool:
     for inner in active_steps(Plan(steps=(step,)), known.templates):
         if isinstance(inner, PlanStep) and inner.template not in known.templates:
             return True
-        calls = known.effects(inner)
-        if any(effect is not Effect.READ for _, effect in calls):
+        if known.effect(inner) is not Effect.READ:
             return True
     return False
 

@@ -20,11 +20,10 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Content, Json, content_hash, content_of
 from plansmith.plan.events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import secret_names
+from plansmith.plan.refs import secret_names, value_line
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, ToolStep, has_rules
 from plansmith.ports import Call, Usage
-from plansmith.review.render import value_line
 
 NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
 # A plan that begins at once waits so long for its reads; a slower one is made again by its step.

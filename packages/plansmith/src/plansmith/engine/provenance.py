@@ -27,12 +27,12 @@ from plansmith.plan.refs import (
     is_earlier,
     literal,
     secret_names,
+    value_line,
 )
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep, Undo
 from plansmith.review.policy import Environment, active_steps
-from plansmith.review.render import value_line
 
 _SHOWN: Final = 2000
 _OF_AGENTS: Final[dict[str, Any]] = {

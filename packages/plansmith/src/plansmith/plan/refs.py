@@ -14,6 +14,7 @@ from plansmith.errors import ReferenceFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json, Path, json_text, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
+from plansmith.text import WIDTH, clip, safe
 
 FROM: Final = "$from"
 PATH: Final = "$path"
@@ -319,6 +320,12 @@ def literal(value: Json) -> Json:
 def value_text(value: Json) -> str:
     """Returns a value as it is written inside a text; equal before and after storing."""
     return value if isinstance(value, str) else json_text(value)
+
+
+def value_line(value: Json, width: int = WIDTH) -> str:
+    """Returns a JSON value on one line; a reference as it is written in text."""
+    ref = whole_ref(value)
+    return clip(safe(json_text(value) if ref is None else str(ref)), width)
 
 
 def filled(instruction: str, results: Mapping[str, Json]) -> str:

@@ -69,16 +69,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture that a step wrote, to be shown in the report."""
-
-    path: str
-    step: str
-    media: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """A step that is not done, and why."""
 
@@ -123,7 +113,6 @@ class Report:
     decisions: tuple[Line, ...]
     took: Took
     dropped: tuple[str, ...] = ()
-    pictures: tuple[Picture, ...] = ()
 
     @property
     def is_answered(self) -> bool:
@@ -137,7 +126,7 @@ class Report:
 
     def to_json(self) -> dict[str, Json]:
         """Returns the report as JSON; long results are clipped and named by their hash."""
-        value = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
+        value = {name: _json(getattr(self, name)) for name in self.__slots__}
         value["answer"]["text"] = without_citations(self.answer.text)
         times: dict[str, Json] = value["took"].pop("times")
         value["took"] |= {f"{name}_seconds": seconds for name, seconds in times.items()}

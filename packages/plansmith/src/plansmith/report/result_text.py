@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from plansmith.plan.data import Json, WrittenNumber, json_text, parse_json
+from plansmith.plan.data import Json, WrittenNumber, parse_json
+from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, visible
 
@@ -227,8 +228,7 @@ def number_text(value: Json) -> str:
         value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
     if isinstance(value, float) and abs(value) < _LARGEST and value.is_integer():
         value = int(value)
-    text = value if isinstance(value, str) else json_text(value)
-    return " ".join(text.split())
+    return " ".join(value_text(value).split())
 
 
 def _plain(value: Json) -> str:

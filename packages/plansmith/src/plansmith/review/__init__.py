@@ -1,1 +1,1 @@
-"""Decides when a person must review a plan, and shows plans, problems and differences."""
+"""Decides when a person must review a plan, and which calls of it an approval covers."""

@@ -16,10 +16,9 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, Record, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
+from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs, value_line
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import Environment, active_steps
-from plansmith.review.render import value_line
 from plansmith.text import clip, safe
 
 _VALUE: Final = 120
@@ -166,8 +165,7 @@ class PlanCalls:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
-        [(name, effect)] = self._known.effects(step)
-        self.calls.append(PlannedCall(place, name, effect, key, text))
+        self.calls.append(PlannedCall(place, step.callee, self._known.effect(step), key, text))
         return key
 
     def _map(self, step: st.MapStep, place: str, scope: _Scope) -> str:

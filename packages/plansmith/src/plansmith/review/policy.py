@@ -11,9 +11,8 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import RESERVED, find, is_earlier
+from plansmith.plan.refs import RESERVED, find, is_earlier, value_line
 from plansmith.plan.sentence import Sentence
-from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import clip
 
@@ -26,11 +25,12 @@ class Environment:
     agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
 
-    def effects(self, step: st.AnyStep) -> Iterator[tuple[str, Effect]]:
-        """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
-        if name := step.callee:
-            known = self.agents if step.kind == "agent" else self.tools
-            yield name, known[name].effect if name in known else Effect.WRITE
+    def effect(self, step: st.AnyStep) -> Effect:
+        """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
+        if not step.callee:
+            return Effect.READ
+        known = self.agents if step.kind == "agent" else self.tools
+        return known[step.callee].effect if step.callee in known else Effect.WRITE
 
 
 class ActiveStep(NamedTuple):
@@ -58,10 +58,9 @@ class ActingCall(NamedTuple):
 def changes_of(plan: Plan, known: Environment) -> tuple[ActingCall, ...]:
     """Returns the calls of a plan that change something."""
     return tuple(
-        ActingCall(active, name, effect)
+        ActingCall(active, active.step.callee, effect)
         for active in with_surroundings(plan, known.templates)
-        for name, effect in known.effects(active.step)
-        if effect is not Effect.READ
+        if (effect := known.effect(active.step)) is not Effect.READ
     )
 
 

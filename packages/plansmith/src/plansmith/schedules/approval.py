@@ -95,9 +95,9 @@ def reasons_attended(plan: Plan, known: Environment, limits: Limits) -> Iterator
                 )
             case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
-                for name, effect in known.effects(step):
-                    if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
-                        yield Sentence(code, step=step.id, name=name, sources=[*data])
+                name, effect = step.callee, known.effect(step)
+                if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
+                    yield Sentence(code, step=step.id, name=name, sources=[*data])
             case _:
                 pass
 

@@ -1,8 +1,8 @@
 """Fakes and contract tests for programs that build on Plansmith."""
 
-from plansmith.replay.recorded import RecordedModel, RecordingModel
 from plansmith.store.memory import MemoryStore
 from plansmith.testing.fakes import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith.testing.recorded import RecordedModel, RecordingModel
 
 __all__ = [
     "Answer",

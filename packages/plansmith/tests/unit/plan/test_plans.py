@@ -16,7 +16,7 @@ from tests.growth import is_linear
 from plansmith import Plan, Plansmith, plan_hash, read_plan, tool
 from plansmith.errors import PlansmithError
 from plansmith.plan.conditions import rule_sentences
-from plansmith.plan.data import FrozenDict, Json, content_hash
+from plansmith.plan.data import FrozenDict, content_hash
 from plansmith.plan.diff import (
     apply_changes,
     apply_diff,
@@ -27,7 +27,6 @@ from plansmith.plan.diff import (
 from plansmith.plan.plan import owned
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep
-from plansmith.review.render import diff_lines
 
 BASE: dict[str, Any] = {
     "steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}, {"id": "b", "tool": "u"}]
@@ -257,27 +256,6 @@ def test_where_a_replan_differs_from_a_persons_edit_it_undoes_it(
     base: list[Any], person: list[Any], replan: list[Any], undone: list[str]
 ) -> None:
     assert undone_edits(plan_of(*base), plan_of(*person), plan_of(*replan)) == undone
-
-
-_FEW: Json = {"below": ["{{stock.count}}", 10]}
-_FEWER: Json = {"below": ["{{stock.count}}", 5]}
-_MANY: Json = {"above": ["{{stock.count}}", 5]}
-
-
-def ordered(**rules: Json) -> Plan:
-    order: dict[str, Json] = {"id": "order", "tool": "shop.order", **rules}
-    return plan_of({"id": "stock", "tool": "shop.stock"}, order, goal="Order")
-
-
-def test_a_rule_that_came_went_or_changed_is_told_as_a_sentence() -> None:
-    before, after = ordered(when=_FEW, on_error="skip"), ordered(when=_FEWER, retry={"at_most": 2})
-    diff = diff_plans(before, after)
-    assert list(diff_lines(diff)) == [
-        "~ order when: only if stock.count is below 10 -> only if stock.count is below 5",
-        "~ order on_error: - if it fails, it is skipped",
-        "~ order retry: + if the call fails, it is made again up to 2 times",
-    ]
-    assert apply_diff(before, diff) == after
 
 
 EVIL = "<img src=x onerror=alert(1)> & </table><script>alert(2)</script>"

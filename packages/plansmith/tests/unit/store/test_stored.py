@@ -17,7 +17,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plansmith.doctor import diagnose
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.events import (
@@ -38,6 +37,7 @@ from plansmith.store.sql import VERSION
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database, store_error
 from plansmith.testing.contracts import journal
+from plansmith_cli.doctor import diagnose
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.sampled_from(
     [

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith import Plan, diff_plans
+from plansmith import Plan, diff_plans, read_plan
 from plansmith.plan.data import Json, WrittenNumber
-from plansmith.review.render import diff_lines, named_lines, plan_lines
 from plansmith.text import safe
+from plansmith_cli.ui.render import diff_lines, named_lines, plan_lines
 
 PLAN = Plan.model_validate(
     {
@@ -127,3 +127,31 @@ def test_a_value_is_shown_with_the_digits_with_which_it_would_be_sent() -> None:
     rows: Json = [{"id": 1, "amount": WrittenNumber("80.00")}]
     assert "80.00" in "\n".join(named_lines("rows", rows, "en"))
     assert [*named_lines("price", WrittenNumber("1.50"), "en")] == ["│ price = 1.50"]
+
+
+_FEW: Json = {"below": ["{{stock.count}}", 10]}
+_FEWER: Json = {"below": ["{{stock.count}}", 5]}
+
+
+def ordered(**rules: Json) -> Plan:
+    order: dict[str, Json] = {"id": "order", "tool": "shop.order", **rules}
+    return read_plan({"goal": "Order", "steps": [{"id": "stock", "tool": "shop.stock"}, order]})
+
+
+def test_a_rule_that_came_went_or_changed_is_told_as_a_sentence() -> None:
+    before, after = ordered(when=_FEW, on_error="skip"), ordered(when=_FEWER, retry={"at_most": 2})
+    diff = diff_plans(before, after)
+    assert list(diff_lines(diff)) == [
+        "~ order when: only if stock.count is below 10 -> only if stock.count is below 5",
+        "~ order on_error: - if it fails, it is skipped",
+        "~ order retry: + if the call fails, it is made again up to 2 times",
+    ]
+    assert "     only if stock.count is below 10" in plan_lines(before)
+
+
+def test_a_plan_tells_which_result_of_an_earlier_run_it_uses() -> None:
+    rows = {"$from": "run:first/totals"}
+    mail = {"id": "mail", "tool": "mail", "inputs": {"rows": rows}}
+    assert "     uses step totals of the earlier run first" in plan_lines(
+        Plan.model_validate({"steps": [mail]})
+    )

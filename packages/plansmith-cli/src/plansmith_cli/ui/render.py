@@ -13,8 +13,9 @@ from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import earlier_parts, find, is_earlier, whole_ref
-from plansmith.text import WIDTH, clip, padded, safe, text_width
+from plansmith.plan.refs import earlier_parts, find, is_earlier, value_line
+from plansmith.text import WIDTH, clip, safe
+from plansmith_cli.ui.terminal import padded, text_width
 
 BAR: Final = "│ "  # before every line of a value: none can pass for one of ours
 _LONGEST: Final = 1000
@@ -82,12 +83,6 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
         cells = zip(row, widths, is_number, strict=True)
         lines.append("  ".join(c.rjust(w) if right else padded(c, w) for c, w, right in cells))
     return [line.rstrip() for line in lines]
-
-
-def value_line(value: Json, width: int = WIDTH) -> str:
-    """Returns a JSON value on one line; a reference as it is written in text."""
-    ref = whole_ref(value)
-    return clip(safe(json_text(value) if ref is None else str(ref)), width)
 
 
 def plan_lines(

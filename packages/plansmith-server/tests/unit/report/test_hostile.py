@@ -16,9 +16,9 @@ from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus, tool
 from plansmith.plan.run import StepState
 from plansmith.report.build import load_report, make_report
 from plansmith.report.data import Report
-from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, harmless, to_markdown
 from plansmith.report.prose import as_text
+from plansmith_server.report_page import to_html
 
 SCRIPTS = [
     "<script>alert(1)</script>",

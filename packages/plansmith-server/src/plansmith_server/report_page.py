@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from plansmith.report.data import Picture, Report
+from plansmith.file_ports import RunFile
+from plansmith.report.data import Report
 from plansmith.report.markdown import to_markdown
 from plansmith.report.prose import page_parser
 from plansmith.text import visible
@@ -37,8 +39,11 @@ POLICY: Final = (
 )
 
 
-def to_html(report: Report) -> str:
-    """Returns the report as a page: no scripts, nothing loaded, only web and mail links."""
+def to_html(report: Report, files: Iterable[RunFile] = ()) -> str:
+    """Returns the report as a page: no scripts, nothing loaded, only web and mail links.
+
+    Of the files of the run, it has the pictures that are still as the run wrote them.
+    """
     head = (
         '<meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -46,7 +51,8 @@ def to_html(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(visible(report.title))}</title><style>{STYLE}</style>"
     )
-    body = page_parser().render(to_markdown(report)) + "".join(map(_figure, report.pictures))
+    figures = map(_figure, filter(_is_shown, files))
+    body = page_parser().render(to_markdown(report)) + "".join(figures)
     language = escape(report.locale)
     return (
         f'<!doctype html>\n<html lang="{language}">\n<head>{head}</head>\n'
@@ -54,7 +60,11 @@ def to_html(report: Report) -> str:
     )
 
 
-def _figure(picture: Picture) -> str:
+def _is_shown(file: RunFile) -> bool:
+    return file.kind == "picture" and file.state == "as_written" and bool(file.data)
+
+
+def _figure(picture: RunFile) -> str:
     """Returns a picture inside of the page; as an image, nothing in it runs or is loaded."""
     data = b64encode(picture.data).decode()
     source = f"data:{escape(picture.media)};base64,{data}"

@@ -15,8 +15,8 @@ from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, MemoryStore
+from plansmith_cli.replay import replay
 
 
 class World:

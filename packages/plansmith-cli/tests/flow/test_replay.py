@@ -16,7 +16,6 @@ from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Usage
-from plansmith.replay.player import replay
 from plansmith.testing import (
     Answer,
     FakeClock,
@@ -27,6 +26,7 @@ from plansmith.testing import (
     RecordingModel,
     ScriptedModel,
 )
+from plansmith_cli.replay import replay
 
 Scripted = Callable[..., ScriptedModel]
 QUICK = Limits(first_wait_s=0.001)

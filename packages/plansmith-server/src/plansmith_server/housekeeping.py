@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
-from plansmith.ports import Store
 from plansmith.runs.deletion import delete_run
 from plansmith.schedules.store import ScheduleStore
-
-if TYPE_CHECKING:
-    from plansmith.app import Plansmith
+from plansmith_planner.threads.store import needed_by_threads
 
 _AGE: Final = re.compile(r"([1-9]\d{0,4})([mhdw])")
 _MINUTES: Final = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
-
-
-# Given a store, runs and a moment: finds those of the runs that are needed after it.
-Needed = Callable[[Store, Collection[str], datetime], Awaitable[set[str]]]
 
 
 class Old(NamedTuple):
@@ -59,21 +53,10 @@ def read_statuses(text: str) -> frozenset[str]:
     return wanted
 
 
-async def find_old(
-    smith: Plansmith,
-    before: datetime,
-    statuses: Collection[str] = (),
-    *,
-    needed: Needed | None = None,
-) -> Old:
-    """Returns the runs that ended before a moment and that nobody needs any more.
-
-    `needed` finds those that are still needed, such as by a conversation that goes on.
-    """
+async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
+    """Returns the runs that ended before a moment, unless their conversation goes on."""
     found = await smith.store.over_before(before)
-    kept: set[str] = set()
-    if needed is not None:
-        kept |= await needed(smith.store, found.keys(), before)
+    kept = await needed_by_threads(smith.store, found.keys(), before)
     if statuses:
         wanted: set[str] = set()
         last = ""
@@ -85,15 +68,9 @@ async def find_old(
     return Old(old, frozenset(found.keys() & kept))
 
 
-async def prune(
-    smith: Plansmith,
-    before: datetime,
-    statuses: Collection[str] = (),
-    *,
-    needed: Needed | None = None,
-) -> Old:
+async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
     """Removes the runs that `find_old` finds, old fires, and values that nothing mentions."""
-    runs, spared = await find_old(smith, before, statuses, needed=needed)
+    runs, spared = await find_old(smith, before, statuses)
     busy: set[str] = set()
     for run in runs:
         try:

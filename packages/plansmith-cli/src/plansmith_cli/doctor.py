@@ -1,41 +1,31 @@
-"""Finds what is wrong with a store, and verifies that a run was not altered."""
+"""Finds what is wrong with a store."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.clock import SystemClock
-from plansmith.engine.journal import Journal
-from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
+from plansmith.errors import PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Finding, Store
-from plansmith.runs.journals import Journals
 from plansmith.store.sql import VERSION
 from plansmith.store.sqlite_file import is_locked, is_ours, setting, store_error
 from plansmith.store.urls import open_store, sqlite_path, store_kind
+from plansmith.verify import verified
+from plansmith_planner.threads.store import check_threads
 
 _LITTLE_ROOM: Final = 100_000_000
 _SHOWN: Final = 20
 
 
-Check = Callable[[Store], Awaitable[list[Finding]]]
-
-
-async def diagnose(
-    url: str, *, sample: int | None = None, checks: Sequence[Check] = ()
-) -> list[Finding]:
-    """Checks a store; `sample` limits how many of the newest runs are verified.
-
-    `checks` are made of a store whose runs could be read: of what others keep in it.
-    """
+async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
+    """Checks a store; `sample` limits how many of the newest runs are verified."""
     kind = store_kind(url)
     if kind is not None:
         findings = await kind.examine(url)
@@ -48,7 +38,7 @@ async def diagnose(
     store: Any = open_store(url)
     runs: Any = partial(_diagnose_runs, sample=sample)
     try:
-        for subject, check in (("journals", runs), *(("records", each) for each in checks)):
+        for subject, check in (("journals", runs), ("records", check_threads)):
             try:
                 findings += await check(store)
             except PlansmithError as error:
@@ -56,28 +46,6 @@ async def diagnose(
     finally:
         await store.close()
     return findings
-
-
-async def verify(store: Store, run: str) -> int:
-    """Verifies a run's hash chain, its fold and all results; returns its number of events."""
-    return len((await _verified(store, run)).events)
-
-
-async def _verified(store: Store, run: str) -> Journal:
-    # If it is damaged, lists tell of that from now on.
-    journal = await Journals(store=store, clock=SystemClock()).load(run)
-    journal.need_sound()
-    verify_chain(journal.events)
-    for event in journal.events:
-        if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
-            try:
-                await store.get(event.body.result)
-            except JournalDamaged as lost:
-                hint = Sentence("`plansmith store repair {run}` continues without it", run=run)
-                if journal.run.status.over:
-                    hint = Sentence("restore the store from a backup; the run itself is over")
-                raise JournalDamaged(lost.message, hint=hint) from None
-    return journal
 
 
 async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
@@ -88,7 +56,7 @@ async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
     wrong: list[tuple[int, RunSummary]] = []
     for stored in reversed(some):
         try:
-            found = summary_of((await _verified(store, stored.run)).run)
+            found = summary_of((await verified(store, stored.run)).run)
         except PlansmithError as error:
             damaged.append(_finding_of(f"run {stored.run}", error))
             continue
@@ -96,7 +64,7 @@ async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
         agrees = stored.status in ("", found.status) and stored.summary in (None, found)
         if found.number == stored.last and not agrees:
             wrong.append((stored.last, found))
-    verified = Sentence(
+    summary = Sentence(
         "{done} of {count} runs verified, {damaged} damaged",
         done=len(some),
         count=count,
@@ -106,7 +74,7 @@ async def _diagnose_runs(store: Store, *, sample: int | None) -> list[Finding]:
         *missing,
         *damaged[:_SHOWN],
         *await _deleted(store),
-        Finding("warning" if damaged else "ok", "journals", verified),
+        Finding("warning" if damaged else "ok", "journals", summary),
         await _summaries(store, wrong),
         await _values(store),
     ]

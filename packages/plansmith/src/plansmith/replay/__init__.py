@@ -1,1 +1,0 @@
-"""Plays recorded runs back offline and compares the events."""
