@@ -97,10 +97,10 @@ def _whoever_lives() -> Planted:
 
 
 def _decisions_end_replanning() -> Planted:
-    async def rest(self: RunExecution, journal: Any, active: Any, _: Any) -> bool:
-        return await self._execute_until_rest(journal, active)
+    async def rest(self: RunExecution, journal: Any, active: Any) -> bool:
+        return await self._until_rest(journal, active)
 
-    return RunExecution, "_execute_through_changes", rest
+    return RunExecution, "_through_changes", rest
 
 
 def _late_position() -> Planted:

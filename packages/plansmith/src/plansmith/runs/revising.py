@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.budget import CallReservations, limit_question
 from plansmith.engine.executor import Pacing
@@ -31,22 +31,6 @@ if TYPE_CHECKING:
 
 _OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
-
-
-class AfterRest(NamedTuple):
-    """What happens to an idle run: it goes on, ends, or (with neither) waits for a person."""
-
-    goes_on: bool = False
-    ends_run: bool = False
-    reason: str = ""
-
-
-WAITS: Final = AfterRest()
-GOES_ON: Final = AfterRest(goes_on=True)
-
-
-def _end(reason: str = "") -> AfterRest:
-    return AfterRest(ends_run=True, reason=reason)
 
 
 class PlanReviser:
@@ -129,31 +113,26 @@ class PlanReviser:
         )
         await self.planning.propose(journal, planned, proposal)
 
-    async def at_rest(self, journal: Journal) -> AfterRest:
-        """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
-        run, limits, rounds = journal.run, self.limits, self.rounds
-        if self.planning.planner is None:
-            return _end()
-        failed = replan.failed_steps(run) if run.origin.kind == "schedule" else []
-        if failed and not run.cancel_asked:
-            why = Sentence(
+    async def at_rest(self, journal: Journal) -> str | None:
+        """Makes another plan for a run that has nothing left to do, if it needs one.
+
+        Returns the reason with which the run ends; None if it goes on or waits for a person.
+        """
+        run, rounds, most = journal.run, self.rounds, self.limits.max_iterations
+        if self.planning.planner is None or run.cancel_asked:
+            return ""
+        if run.origin.kind == "schedule" and (failed := replan.failed_steps(run)):
+            return Sentence(
                 "failed: {steps}; a schedule runs the plan that was approved and no other",
                 steps=failed[:5],
             )
-            return _end(why)
-        cause = replan.cause_to_revise(run, limits)
-        ended = replan.ended_since(run, limits, journal.events)
-        if ended and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
-            text = Sentence("thinking the plan over after {steps}", steps=ended)
-            cause = replan.Cause("rethink", text)
+        cause = replan.cause_to_revise(run, self.limits, journal.events)
         if cause is None:
-            return _end()
+            return ""
         if cause.limit == "iterations" and rounds.end_at_limit:
-            return _end(
-                Sentence("the limit of {count} plan iterations", count=limits.max_iterations)
-            )
+            return Sentence("the limit of {count} plan iterations", count=most)
         if cause.limit == "replans" and rounds.end_at_replans:
-            return _end(cause.text)
+            return cause.text
         if not cause.limit or run.phase is RunStatus.REPLANNING:
             return await self._revise(journal, cause)
         question = Sentence(
@@ -162,9 +141,9 @@ class PlanReviser:
             reason=cause.text,
         )
         await journal.append(limit_question(run, cause.limit, question))
-        return WAITS
+        return None
 
-    async def _revise(self, journal: Journal, cause: replan.Cause) -> AfterRest:
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> str | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run, intake = journal.run, self.intake
         budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
@@ -172,7 +151,7 @@ class PlanReviser:
         if refusal is not None:
             paused = e.RunPaused(reason=Sentence("the budget is used up"))
             await journal.append(budget.question(refusal), paused)
-            return WAITS
+            return None
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
         rethinks = cause.kind == "rethink"
@@ -194,11 +173,12 @@ class PlanReviser:
         if planned.plan is not None and not planned.plan.degraded:
             return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
         if rethinks:
-            return await self._keep_plan(journal, planned)
+            await self._keep_plan(journal, planned)
+            return None
         await journal.append(failure(planned), values=recorded_exchanges(planned))
-        return _end(joined([cause.text, Sentence("no other plan was found")]))
+        return joined([cause.text, Sentence("no other plan was found")])
 
-    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> AfterRest:
+    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> None:
         """Goes on with the present plan, which thinking it over did not change."""
         answer = failure(planned)
         if why:
@@ -206,11 +186,10 @@ class PlanReviser:
             answer = answer.replace(reason=in_language(why, journal.run.locale), problems=())
         start = e.RunStarted(hash=journal.plan_hash, reason=Sentence("the plan stays as it is"))
         await journal.append(answer, start, values=recorded_exchanges(planned))
-        return GOES_ON
 
     async def _go_on(
         self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
-    ) -> AfterRest:
+    ) -> str | None:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run, before, made = journal.run, journal.run.plan, planned.plan
         assert made is not None and before is not None  # noqa: S101, PT018
@@ -228,15 +207,16 @@ class PlanReviser:
             if plan.hash == before.hash:
                 flaw = Sentence("thinking it over changed nothing")
             if flaw:
-                return await self._keep_plan(journal, planned, flaw)
+                await self._keep_plan(journal, planned, flaw)
+                return None
         elif flaw:
-            return _end(joined([cause.text, flaw]))
+            return joined([cause.text, flaw])
         elif all(
             (state := run.steps.get(name)) is not None and state.status is StepStatus.DONE
             for name in plan.by_id
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
-            return _end("" if iterates else adds_nothing)
+            return "" if iterates else adds_nothing
         reasons, drops = await self._uncovered(journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
@@ -249,7 +229,7 @@ class PlanReviser:
             review_events=[asked if reasons else started],
         )
         await self.planning.propose(journal, planned, proposal)
-        return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
+        return None
 
     async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
         """Says why a run cannot go on with a new plan; empty if it can."""

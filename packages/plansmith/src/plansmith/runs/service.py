@@ -137,18 +137,17 @@ class RunService:
                 if not parks and await self.execution.wait_for_time(run):
                     continue
                 return run
-            if await self.execution.begin_new(run_id):
-                continue
-            journal = await self.journals.load(run_id)
-            journal.need_sound()
+            journal = self.journals.pop_new(run_id)
+            if journal is None or not may_execute(journal.run):
+                journal = await self.journals.load(run_id)
+                journal.need_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
             if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
                 continue
-            if may_execute(journal.run) and await self.execution.begin(journal) is not None:
-                continue
-            (journal := await self.journals.load(run_id)).need_sound()
-            return await self.journals.whole(journal)
+            if not may_execute(journal.run):
+                return await self.journals.whole(journal)
+            self.execution.begin(journal)
 
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
@@ -239,49 +238,42 @@ class RunService:
         """
         names = await self.store.open_runs()
         await self.journals.owners.refresh()
-        found: list[asyncio.Future[Run] | Journal | BaseException | None] = []
+        found: list[asyncio.Future[Run] | BaseException | None] = []
+        unplanned: list[str] = []
         for start in range(0, len(names), _BATCH_SIZE):
-            some = map(self._resume, names[start : start + _BATCH_SIZE])
+            some = (self._resume(each, unplanned) for each in names[start : start + _BATCH_SIZE])
             with uncollected():
                 found += await asyncio.gather(*some, return_exceptions=True)
-        for journal in [each for each in found if isinstance(each, Journal)]:
-            found += await asyncio.gather(self._finish(journal), return_exceptions=True)
-        for each in found:
-            if isinstance(each, RunBusy):
-                busy(each)
-            elif isinstance(each, BaseException) and not isinstance(each, JournalDamaged):
-                raise each  # the others are being executed
+        for each in unplanned:  # one after the other: a model makes their plans
+            found += await asyncio.gather(self._resume(each), return_exceptions=True)
         executing = [each for each in found if isinstance(each, asyncio.Future)]
-        runs = await asyncio.gather(*executing)
-        for each in found:
-            if isinstance(each, JournalDamaged):
-                raise each
-        return runs
+        ended = await asyncio.gather(*executing, return_exceptions=True)
+        wrong = [each for each in (*found, *ended) if isinstance(each, BaseException)]
+        for error in sorted(wrong, key=lambda each: isinstance(each, JournalDamaged)):
+            if not isinstance(error, RunBusy):
+                raise error
+            busy(error)
+        return [each for each in ended if isinstance(each, Run)]
 
-    async def _resume(self, run_id: str) -> asyncio.Future[Run] | Journal | None:
-        """Executes a run that was being executed; returns its task, or its journal to be planned.
+    async def _resume(
+        self, run_id: str, unplanned: list[str] | None = None
+    ) -> asyncio.Future[Run] | None:
+        """Goes on with a run that had begun, and makes its plan first if it waits for one.
 
-        None if nothing is to be done here.
+        With `unplanned`, one that waits for its plan is only put there.
         """
         journal = await self.journals.load(run_id)
         journal.need_sound()
         if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None
         if isinstance(next_move(journal.run), MakePlan):
-            return journal
-        return await self._go_on(journal)
-
-    async def _finish(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Makes the plan of a run, and goes on with one that had begun before."""
-        if not await self._plan(journal):
-            return None
-        self.journals.pop_new(journal.id)
-        return await self._go_on(journal)
-
-    async def _go_on(self, journal: Journal) -> asyncio.Future[Run] | None:
+            if unplanned is not None:
+                unplanned.append(run_id)
+                return None
+            await self._plan(journal)
         await self._expire(journal)
         match next_move(journal.run):
             case Execute(begun=True) | Conclude():
-                return await self.execution.begin(journal)
+                return self.execution.begin(journal)
             case _:
                 return None
