@@ -238,7 +238,7 @@ async def rerun(ask: Ask) -> Answer:
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
-    journal = await ask.runs.repeating.ask_again(old, by=ask.by)
+    journal = await ask.runs.editing.ask_again(old, by=ask.by)
     ask.state.background.go_on(journal.id)
     return await ask.run_view(journal.id)
 

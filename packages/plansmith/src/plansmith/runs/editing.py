@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class PlanEditing:
-    """Changes the plan of a run that is not over, as a person wants; finished steps are kept.
+    """Changes the plan of a run that is not over, as a person wants; repeats one that is over.
 
     Args of methods:
         run_id: The id of the run.
@@ -42,6 +42,7 @@ class PlanEditing:
     ) -> None:
         self._reviser, self._execution, self._stopping = reviser, execution, stopping
         self._journals, self._intake = reviser.journals, reviser.intake
+        self._planning = reviser.planning
 
     async def edit(
         self,
@@ -123,7 +124,7 @@ class PlanEditing:
 
         A run that is executing is paused first; finished steps are kept.
         """
-        self._reviser.planning.need_planner()
+        self._planning.need_planner()
         await self._journals.own(run_id)
         if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
@@ -143,46 +144,6 @@ class PlanEditing:
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._reviser.change(journal)
         return await self._journals.whole(journal)
-
-
-class Version(NamedTuple):
-    """A plan of a run, and the number of the event that proposed it."""
-
-    number: int
-    plan: Plan
-
-
-class Versions(NamedTuple):
-    """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
-
-    before: Version | None
-    after: Version | None
-    current: int = 0
-
-
-def versions(events: Iterable[e.Event]) -> Versions:
-    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
-    past, undone = list[Version](), list[Version]()
-    for event in events:
-        match event.body:
-            case e.PlanProposed(restores=0, plan=plan):
-                past, undone = [*past, Version(event.number, plan)], []
-            case e.PlanProposed(restores=number) if len(past) > 1 and past[-2].number == number:
-                undone.append(past.pop())
-            case e.PlanProposed() if undone:
-                past.append(undone.pop())
-            case _:
-                pass
-    before, after = past[-2] if len(past) > 1 else None, undone[-1] if undone else None
-    return Versions(before, after, past[-1].number if past else 0)
-
-
-class RunRepeating:
-    """Retries and reruns runs that are over."""
-
-    def __init__(self, reviser: PlanReviser) -> None:
-        self._reviser, self._planning = reviser, reviser.planning
-        self._journals, self._intake = reviser.journals, reviser.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results."""
@@ -274,3 +235,35 @@ def _again(old: Run, by: e.Who) -> NewRun:
         folder=old.folder,
         pins=old.earlier,
     )
+
+
+class Version(NamedTuple):
+    """A plan of a run, and the number of the event that proposed it."""
+
+    number: int
+    plan: Plan
+
+
+class Versions(NamedTuple):
+    """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
+
+    before: Version | None
+    after: Version | None
+    current: int = 0
+
+
+def versions(events: Iterable[e.Event]) -> Versions:
+    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
+    past, undone = list[Version](), list[Version]()
+    for event in events:
+        match event.body:
+            case e.PlanProposed(restores=0, plan=plan):
+                past, undone = [*past, Version(event.number, plan)], []
+            case e.PlanProposed(restores=number) if len(past) > 1 and past[-2].number == number:
+                undone.append(past.pop())
+            case e.PlanProposed() if undone:
+                past.append(undone.pop())
+            case _:
+                pass
+    before, after = past[-2] if len(past) > 1 else None, undone[-1] if undone else None
+    return Versions(before, after, past[-1].number if past else 0)

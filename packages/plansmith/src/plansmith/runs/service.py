@@ -79,13 +79,8 @@ class RunService:
 
     @cached_property
     def editing(self) -> edits.PlanEditing:
-        """Changes plans as persons ask."""
+        """Changes plans as persons ask, and repeats runs that are over."""
         return edits.PlanEditing(self.reviser, self.execution, self.stopping)
-
-    @cached_property
-    def repeating(self) -> edits.RunRepeating:
-        """Repeats runs that are over."""
-        return edits.RunRepeating(self.reviser)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
