@@ -22,7 +22,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
 from plansmith_server import bodies as b
@@ -31,6 +30,7 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
+from plansmith_server.team.audit import AuditQuery, audit_lines
 from plansmith_server.views import parse_plan
 
 EDITED: Final = Sentence("review.edited")

@@ -209,19 +209,6 @@ class RunService:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
         return {**(await self.lists.sums()).planning}
 
-    async def give_up(self, run_id: str, *, reason: str) -> None:
-        """Ends a run that could not be planned as failed."""
-        journal = await self.journals.load(run_id)
-        if journal.run.plan is None and not journal.run.status.over:
-            await journal.append(e.RunFinished(status="failed", reason=reason))
-
-    async def end_unused(self, run_id: str, *, reason: str, by: e.Who) -> None:
-        """Ends a run that was only planned, because its plan is used elsewhere."""
-        journal = await self.journals.load(run_id)
-        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
-            ending = e.RunFinished(status="cancelled", reason=reason)
-            await journal.append(ending, by=e.actor(by))
-
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """Resumes all runs after a restart: makes missing plans, continues what was running.
 

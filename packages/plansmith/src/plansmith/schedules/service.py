@@ -261,9 +261,12 @@ class Schedules(Firing):
         return made
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
-        names = ", ".join(each.name for each in made)
-        reason = Sentence("it runs as the schedule {schedule}", schedule=names)
-        await self._runs.end_unused(run_id, reason=reason, by=by)
+        """Ends a run that was only planned, because its plan runs as these schedules."""
+        journal = await self._journals.load(run_id)
+        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
+            names = ", ".join(each.name for each in made)
+            reason = Sentence("it runs as the schedule {schedule}", schedule=names)
+            await journal.append(e.RunFinished(status="cancelled", reason=reason), by=e.actor(by))
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
