@@ -14,7 +14,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.runs import replan
+from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.execution import RunExecution
-    from plansmith.runs.revising import PlanReviser
+    from plansmith.runs.planning import RunPlanning
     from plansmith.runs.stopping import RunStopping
 
 
@@ -38,11 +38,10 @@ class PlanEditing:
     """
 
     def __init__(
-        self, reviser: PlanReviser, execution: RunExecution, stopping: RunStopping
+        self, planning: RunPlanning, execution: RunExecution, stopping: RunStopping
     ) -> None:
-        self._reviser, self._execution, self._stopping = reviser, execution, stopping
-        self._journals, self._intake = reviser.journals, reviser.intake
-        self._planning = reviser.planning
+        self._planning, self._execution, self._stopping = planning, execution, stopping
+        self._journals, self._intake = planning.journals, planning.intake
 
     async def edit(
         self,
@@ -80,8 +79,8 @@ class PlanEditing:
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         replan.check_unknown(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await self._reviser.repeated(journal, edited, names=True)
-        more += await self._reviser.repeats_of_origin(run, edited)
+        more += await unapproved.repeated(self._intake, journal, edited, names=True)
+        more += await unapproved.repeats_of_origin(self._intake, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
@@ -132,7 +131,7 @@ class PlanEditing:
         run = journal.run
         if run.plan is None or run.status.over:
             raise wrong_status(run, Sentence("it has no plan to change"))
-        most = self._reviser.limits.max_rejections + run.grants.get("rejections", 0)
+        most = self._planning.limits.max_rejections + run.grants.get("rejections", 0)
         if run.rejections >= most:
             if not any(each.limit == "rejections" for each in run.questions.values()):
                 question = Sentence(
@@ -142,7 +141,7 @@ class PlanEditing:
             return await self._journals.whole(journal)
         async with self._journals.owners.owning(run_id) as journal.fence:
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
-            await self._reviser.change(journal)
+            await self._planning.plan(journal)
         return await self._journals.whole(journal)
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -219,7 +218,7 @@ class PlanEditing:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await self._reviser.repeated_by(journal, plan, kept)
+            reasons += await unapproved.repeated_by(self._intake, journal, plan, kept)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from plansmith.engine.executor import Executor
+from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.recover import unended_reads
-from plansmith.engine.units import named_unit
+from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.refs import escape_text, with_words
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import why_not as why_alone
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import ReplyStep
 from plansmith.plan.summary import summary_of
 from plansmith.review.coverage import redefined
+from plansmith.runs import replan
 from plansmith.runs.conclude import conclude
 from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
-    from plansmith.engine.executor import Pacing
-    from plansmith.runs.revising import PlanReviser
+    from plansmith.engine.call import Callees
+    from plansmith.ports import ReplyWriter
+    from plansmith.runs import replies
+    from plansmith.runs.planning import RunPlanning
+else:
+    lazy_modules(globals(), replies="plansmith.runs.replies")
+
+_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 
 
 @dataclass(slots=True, eq=False)
@@ -45,10 +56,12 @@ class _Active:
 class RunExecution:
     """Executes plans until they are over or wait for a person; each run by one process."""
 
-    def __init__(self, *, reviser: PlanReviser, budgets: RunBudgets) -> None:
-        self.limits = reviser.limits
-        self._reviser, self._planning, self._budgets = reviser, reviser.planning, budgets
-        self._journals, self._intake = reviser.journals, reviser.intake
+    def __init__(
+        self, *, planning: RunPlanning, budgets: RunBudgets, writer: ReplyWriter | None
+    ) -> None:
+        self.limits = planning.limits
+        self._planning, self._budgets, self._writer = planning, budgets, writer
+        self._journals, self._intake = planning.journals, planning.intake
         self._active: dict[str, _Active] = {}
         self._leaving = False
         self._journals.owners.on_lost(self._stop_lost)
@@ -173,7 +186,7 @@ class RunExecution:
         self, journal: Journal, active: _Active, pacing: Pacing | None = None
     ) -> Executor:
         """Executes what can run now; with `pacing`, only as that allows."""
-        made = partial(self._executor_for, journal, pacing or self._reviser.pacing(journal))
+        made = partial(self._executor_for, journal, pacing or self._pacing(journal))
         executor = active.executor = await self._journals.store_retry.until_done(made)
         executor.leaves = self._leaving
         await executor.execute()
@@ -188,7 +201,7 @@ class RunExecution:
             await self._intake.load_templates()
         return Executor(
             journal,
-            callees=self._planning.equip(await self._intake.callees(), run),
+            callees=self._equipped(await self._intake.callees(), run),
             results=await load_values(store, run),
             replies=await load_replies(store, run),
             templates={**self._intake.templates, **run.templates},
@@ -201,6 +214,18 @@ class RunExecution:
             end=partial(self._plain_end, journal),
         )
 
+    def _equipped(self, callees: Callees, run: Run) -> Callees:
+        """Adds what a run needs to call its steps: the writer of replies."""
+        steps = run.plan.steps if run.plan else ()
+        shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
+        # Without a writer a reply is its instruction; but results are shown as tables then, too.
+        if self._writer is None and not shows_results:
+            return callees
+        talk, options, history = self._intake.conversations, run.options, replies.no_history
+        if talk is not None and options.thread:
+            history = partial(talk.before, options.thread, options.message)
+        return replace(callees, compose=replies.Replies(run, self._writer, history))
+
     def _plain_end(self, journal: Journal) -> e.RunFinished | None:
         """Returns the end of a run whose steps are all done; None if more is to be decided.
 
@@ -210,7 +235,9 @@ class RunExecution:
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None
-        return e.RunFinished(status="done") if self._reviser.ends_when_done else None
+        if self._planning.planner is not None and self.limits.max_iterations > 1:
+            return None  # all steps have run: another plan may follow
+        return e.RunFinished(status="done")
 
     async def wait_for_time(self, run: Run) -> bool:
         """Waits for the time for which a run waits, or until somebody writes to it.
@@ -232,10 +259,10 @@ class RunExecution:
             return
         if left := unended_reads(journal.run):
             await journal.append(*left)
-        reason = await self._reviser.at_rest(journal)
+        reason = await self._planning.at_rest(journal)
         if reason is None:
             return
-        pacing, active = self._reviser.last_replies(journal.run), self._active.get(journal.id)
+        pacing, active = self._last_replies(journal.run), self._active.get(journal.id)
         if pacing is not None and active is not None:  # replies that were held back
             await self._execute_steps(journal, active, pacing)
             if journal.run.paused:
@@ -252,6 +279,34 @@ class RunExecution:
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason)
         past.learn(summary_of(journal.run).calls)
+
+    def _pacing(self, journal: Journal) -> Pacing | None:
+        """Returns what an executor waits with: later steps, the last replies; None if nothing."""
+        run = journal.run
+        if self._planning.planner is None:
+            return None
+        ended = replan.ended_since(run, self.limits, journal.events)
+        iterates = replan.may_iterate(run, self.limits, self._planning.rounds)
+        held = _open_replies(run) if iterates else {}
+        if ended is None and not held:
+            return None
+        return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
+
+    def _last_replies(self, run: Run) -> Pacing | None:
+        """Returns how the last replies of a run that ends are still written, if any are open.
+
+        Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
+        """
+        done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+        off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+        written: dict[str, Unit] = {}
+        for name, step in _open_replies(run).items():
+            missing = sorted(step.needed - done - off)
+            if not missing:
+                written[name] = Unit(name, step)
+            elif done and self._planning.rounds.partial_reply:
+                written[name] = Unit(name, _from_part(step, missing, run.locale))
+        return Pacing(replies=written) if written and not run.cancel_asked else None
 
     def leave_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""
@@ -301,3 +356,27 @@ def may_execute(run: Run) -> bool:
             return True
         case _:
             return False
+
+
+def _open_replies(run: Run) -> dict[str, ReplyStep]:
+    """Returns the replies of a plan that no other step uses and that are not written yet."""
+    if run.plan is None:
+        return {}
+    found = {
+        step.id: step
+        for step in run.plan.steps
+        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
+    }
+    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
+
+
+def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
+    """Returns a reply that says which steps did not finish, in place of what they would give."""
+    nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
+    words = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    rest = Sentence(
+        "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
+        steps=missing,
+    )
+    text, end = with_words(step.instruction, words), escape_text(in_language(rest, locale))
+    return step.replace(instruction=f"{text}\n\n{end}", after=())

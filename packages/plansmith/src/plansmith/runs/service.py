@@ -14,8 +14,8 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
@@ -24,17 +24,19 @@ from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
-from plansmith.runs.revising import PlanReviser
+from plansmith.runs.replan import Rounds
 from plansmith.runs.stopping import RunStopping
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.ports import Clock, Store
+    from plansmith.ports import Clock, Planner, ReplyWriter, Store
     from plansmith.runs import editing as edits
     from plansmith.runs import undoing
-    from plansmith.runs.replan import Rounds
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.planning import StandingReview
 else:
     lazy_modules(
         globals(),
@@ -49,20 +51,24 @@ _BATCH_SIZE: Final = 100
 class RunService:
     """Creates, plans, executes and resumes runs; `await smith.runs()` returns them all."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
-        planning: RunPlanning,
+        journals: Journals,
+        intake: PlanIntake,
+        planner: Planner | None = None,
+        writer: ReplyWriter | None = None,
+        limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
+        standing: StandingReview | None = None,
     ) -> None:
-        journals, intake, limits = planning.journals, planning.intake, planning.limits
+        limits = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
-        self.journals, self.intake, self.planning = journals, intake, planning
-        self.lists = RunLists(journals)
+        self.journals, self.intake, self.lists = journals, intake, RunLists(journals)
         self.budgets = RunBudgets(
             journals.store,
             journals.clock,
@@ -70,17 +76,23 @@ class RunService:
             limits=budget,
             shared=shared_budget,
         )
-        self.reviser = PlanReviser(
-            planning=planning, budgets=self.budgets, limits=limits, rounds=rounds
+        self.planning = RunPlanning(
+            journals=journals,
+            intake=intake,
+            budgets=self.budgets,
+            planner=planner,
+            limits=limits,
+            rounds=rounds or Rounds(),
+            standing=standing,
         )
-        self.execution = RunExecution(reviser=self.reviser, budgets=self.budgets)
+        self.execution = RunExecution(planning=self.planning, budgets=self.budgets, writer=writer)
         self.stopping = RunStopping(journals=journals, execution=self.execution)
-        self.create = planning.create
+        self.create = self.planning.create
 
     @cached_property
     def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask, and repeats runs that are over."""
-        return edits.PlanEditing(self.reviser, self.execution, self.stopping)
+        return edits.PlanEditing(self.planning, self.execution, self.stopping)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -162,11 +174,7 @@ class RunService:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
         if self.planning.planner is None or self.planning.is_planning(journal.id):
             return False
-        if journal.run.changing:
-            async with self.journals.owners.owning(journal.id) as journal.fence:
-                await self.reviser.change(journal)
-        else:
-            await self.planning.plan(journal)
+        await self.planning.plan(journal)
         self.journals.keep_new(journal)
         return True
 
@@ -175,7 +183,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.current(run.id)
-        await self.planning.plan(journal, PlanRequest(run.request, run.options, triaged=triaged))
+        await self.planning.plan(journal, triaged=triaged)
         return await self.journals.whole(journal)
 
     async def decide(
