@@ -13,7 +13,6 @@ from plansmith import errors as err
 from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.ownership import Owners
-from plansmith.plan.events import RunFinished
 from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -233,9 +232,7 @@ class BackgroundRuns:
             must_end = not isinstance(error, err.OtherTeam)
         try:
             if must_end:
-                journal = await self._journals.load(run_id)
-                if journal.run.plan is None and not journal.run.status.over:
-                    await journal.append(RunFinished(status="failed", reason=why))
+                await self._smith.runs.give_up(run_id, reason=why)
             else:
                 await self._smith.pause(run_id, by=SYSTEM, reason=why)
         except err.PlansmithError as more:

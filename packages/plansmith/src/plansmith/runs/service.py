@@ -217,6 +217,12 @@ class RunService:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
         return {**(await self.lists.sums()).planning}
 
+    async def give_up(self, run_id: str, *, reason: str) -> None:
+        """Ends a run that could not be planned as failed."""
+        journal = await self.journals.load(run_id)
+        if journal.run.plan is None and not journal.run.status.over:
+            await journal.append(e.RunFinished(status="failed", reason=reason))
+
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """Resumes all runs after a restart: makes missing plans, continues what was running.
 
