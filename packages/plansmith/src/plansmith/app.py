@@ -96,7 +96,7 @@ class Plansmith:
     @made_once
     def templates(self) -> book.TemplateBook:
         """Keeps plans for reuse."""
-        return book.TemplateBook(self)
+        return book.TemplateBook(self.runs)
 
     @made_once
     def schedules(self) -> service.Schedules:
