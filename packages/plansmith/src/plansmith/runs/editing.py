@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.engine.recover import ends_after_crash
@@ -100,7 +100,8 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        return await self._restore(run_id, by, "before", Sentence("review.went_back"))
+        found = versions(await self._journals.store.events(run_id)).before
+        return await self._restore(run_id, found, Sentence("review.went_back"), by=by)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -108,12 +109,10 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        return await self._restore(run_id, by, "after", Sentence("review.went_forward"))
+        found = versions(await self._journals.store.events(run_id)).after
+        return await self._restore(run_id, found, Sentence("review.went_forward"), by=by)
 
-    async def _restore(
-        self, run_id: str, by: e.Who, which: Literal["before", "after"], why: str
-    ) -> Run:
-        found: Version | None = getattr(versions(await self._journals.store.events(run_id)), which)
+    async def _restore(self, run_id: str, found: Version | None, why: str, *, by: e.Who) -> Run:
         if found is None:
             raise Refused(Sentence("run {run} has no other plan to go to", run=run_id))
         return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)

@@ -213,10 +213,6 @@ class RunService:
             await self.execution.replan_or_conclude(journal)
         return await self.journals.whole(journal)
 
-    async def metrics(self) -> dict[str, Json]:
-        """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        return {**(await self.lists.sums()).planning}
-
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
         journal = await self.journals.load(run_id)

@@ -289,12 +289,6 @@ async def usable_templates(
     return known
 
 
-def exported(template: Template, *, yaml: bool = False) -> Json | str:
-    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
-    value = template.to_json()
-    return dialect_text.write_yaml(value) if yaml else value
-
-
 @cache
 def _shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
     """Returns the fields of each template by its name, with its texts in a language."""
