@@ -67,7 +67,6 @@ class RunPlanning:
     ) -> None:
         self.journals, self.intake, self._budgets = journals, intake, budgets
         self.planner, self.limits, self.rounds = planner, limits, rounds
-        self.tell = journals.tell
         self._standing_review = standing
         # The runs that are being planned here, with the reads that are made early for each.
         self._planning: dict[str, prefetch.EarlyReads | None] = {}
@@ -147,7 +146,7 @@ class RunPlanning:
         sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
         if sees_plan or not self.limits.early_start:
             return None
-        return prefetch.EarlyReads(journal, await self.intake.callees(), self.tell)
+        return prefetch.EarlyReads(journal, await self.intake.callees(), self.journals.tell)
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
@@ -224,7 +223,7 @@ class RunPlanning:
             sources=callees.tools,
             earlier=await self.intake.usable_results(options, request.pins),
         )
-        made = await planner.make(request, available, tell=self.tell, on_step=on_step)
+        made = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:

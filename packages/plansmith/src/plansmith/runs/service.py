@@ -145,7 +145,7 @@ class RunService:
                     continue
                 return run
             journal = self.journals.pop_new(run_id)
-            if journal is None or not may_execute(journal.run):
+            if journal is None or journal.run.questions or not may_execute(journal.run):
                 journal = await self.journals.load(run_id)
                 journal.need_sound()
             self.journals.require_ours(journal.run)
