@@ -12,7 +12,7 @@ from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.recover import unended_reads
 from plansmith.engine.units import Unit, named_unit
-from plansmith.errors import RunTakenOver, StaleWriter
+from plansmith.errors import RunTakenOver, StaleWriter, StoreAway
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
@@ -98,7 +98,7 @@ class RunExecution:
             try:
                 if await self._may_begin(journal):
                     unfinished = await self._through_changes(journal, active)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, StoreAway):
                 unfinished = not active.interrupted  # a server that runs may go on with it
                 raise
             finally:
@@ -108,7 +108,8 @@ class RunExecution:
         except asyncio.CancelledError:
             if not active.interrupted:
                 raise
-        if active.interrupted:
+        was_interrupted, active.interrupted = active.interrupted, True  # nothing is left to stop
+        if was_interrupted:
             await journal.catch_up()
             return await self._journals.whole(journal)
         results = active.executor.results if active.executor is not None else None
@@ -133,6 +134,7 @@ class RunExecution:
             except StaleWriter:
                 if journal.fence is None or journal.fence.lost or not journal.fence.term:
                     raise  # others may be executing it
+                active.executor = None  # it has not read what they wrote
                 await journal.catch_up()
                 if not may_execute(journal.run):
                     raise
