@@ -17,10 +17,9 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
 from plansmith.review.coverage import Coverage
-from plansmith.runs import deletion
+from plansmith.runs import deletion, unapproved
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
-from plansmith.runs.revising import PlanReviser
 from plansmith.secrets import SecretBox
 from plansmith_server import upkeep
 from plansmith_server.background import BackgroundRuns
@@ -97,10 +96,10 @@ def _whoever_lives() -> Planted:
 
 
 def _decisions_end_replanning() -> Planted:
-    async def rest(self: RunExecution, journal: Any, active: Any, _: Any) -> bool:
-        return await self._execute_until_rest(journal, active)
+    async def rest(self: RunExecution, journal: Any, active: Any) -> bool:
+        return await self._until_rest(journal, active)
 
-    return RunExecution, "_execute_through_changes", rest
+    return RunExecution, "_through_changes", rest
 
 
 def _late_position() -> Planted:
@@ -143,8 +142,8 @@ MUTATIONS: Mapping[str, Plant] = {
     ),
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
     "a new plan is not compared with the approved one": lambda: (
-        PlanReviser,
-        "_uncovered",
+        unapproved,
+        "uncovered",
         _answering_later(Coverage(())),
     ),
     "two schedulers win the same fire": _every_fire_won,

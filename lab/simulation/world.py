@@ -22,7 +22,6 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.ports import Call, Claim
-from plansmith.templates.book import TemplateBook
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}
 # A process that was stopped for longer than this makes sure of its claims before it calls.
@@ -34,7 +33,7 @@ class BrokenPromiseError(AssertionError):
 
 
 async def _take_in(smith: Plansmith, text: str) -> None:
-    await TemplateBook(smith).take_in(text)
+    await smith.templates.take_in(text)
 
 
 class World:

@@ -19,7 +19,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
-from plansmith.plan.steps import StepFields, ToolStep
+from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
@@ -177,7 +177,7 @@ async def _until_stopped(
     await _first(pausing, watcher.asked_to_stop.wait(), timeout=short)
     watcher.view.say(own_text("Stopping: what runs now may end. Ctrl-C again cancels the run."))
     # A call that may change something must not be cut off.
-    run, steps = watcher.run, list[StepFields]()
+    run, steps = watcher.run, list[AnyStep]()
     if run.plan is not None:
         units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
         steps = [unit.step for unit in units if unit]
@@ -190,7 +190,7 @@ async def _until_stopped(
     return Stop.CANCELLED if first == 1 else Stop.DETACHED
 
 
-async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
+async def any_changes(session: Session, steps: Sequence[AnyStep]) -> bool:
     """Whether a step calls something that may change something."""
     known = await session.smith.runs.intake.environment(None)
     return any(known.effect(step) is not Effect.READ for step in steps)

@@ -33,7 +33,6 @@ from plansmith.ports import Call, Record, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanning
 from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
@@ -366,7 +365,10 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
     planner = _NoPlanner() if record.had_planner else None
     limits = runs.execution.limits.replace(early_start=False)
     return RunService(
-        planning=RunPlanning(journals=journals, intake=intake, planner=planner, limits=limits),
+        journals=journals,
+        intake=intake,
+        planner=planner,
+        limits=limits,
         budget=runs.budgets.limits,
-        rounds=runs.reviser.rounds if planner else None,
+        rounds=runs.planning.rounds if planner else None,
     )

@@ -251,7 +251,7 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     use = {"id": "t", "template": "transfer", "after": ["f"]}
     kept = use | {"template": "transfer@1", "after": []}
     app, tools = smith(model=scripted(draft(FAILS, use), draft(kept)))
-    book = TemplateBook(app)
+    book = TemplateBook(app.runs)
     await book.save(Plan.model_validate({"goal": "transfer", "steps": [pay]}), "transfer")
     run = await app.plan("pay alice", by="ada")
     await approve(app, run)

@@ -15,9 +15,9 @@ import pytest
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Actor
-from plansmith.runs.audit import AuditQuery, altered, audit_lines, audited
 from plansmith.testing import FakeClock
 from plansmith_cli.main import main
+from plansmith_server.team.audit import AuditQuery, altered, audit_lines, audited
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 BOB = Actor(kind="person", name="bob (token desk)", user="bob")

@@ -255,7 +255,7 @@ async def test_what_cannot_even_begin_counts_as_a_failure_and_the_schedule_goes_
 
 
 async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: Desk) -> None:
-    book = TemplateBook(intake.smith)
+    book = TemplateBook(intake.smith.runs)
     await book.save(LOOK, "watch")
     first = await book.plan("watch")
     schedule = await intake.schedules.create(

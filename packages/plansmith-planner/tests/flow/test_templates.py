@@ -49,14 +49,14 @@ def smith(*tools: FakeTool, **options: Any) -> Plansmith:
 async def saved(app: Plansmith, name: str = "weather") -> Template:
     run = await app.submit(WANTED, request=REQUEST)
     run = await app.run(run.id)
-    book = TemplateBook(app)
+    book = TemplateBook(app.runs)
     return await book.save(run, name, parameters=CHOSEN, required=["city"], by="ada")
 
 
 async def shelf() -> tuple[Plansmith, TemplateBook]:
     app = smith()
     await saved(app)
-    return app, TemplateBook(app)
+    return app, TemplateBook(app.runs)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_versions_never_change_and_the_newest_is_meant_unless_one_is_named
     app = smith()
     first = await saved(app)
     assert await saved(app) == first
-    book = TemplateBook(app)
+    book = TemplateBook(app.runs)
     other = plan({"id": "w", "tool": "weather", "inputs": {"city": "Bergen"}})
     second = await book.save(other, "weather", by="bob")
     assert second.version == 2
@@ -110,10 +110,10 @@ async def test_only_a_run_that_was_done_makes_a_template() -> None:
     app = smith(FakeTool("weather", [ToolFailed("closed")], input_schema=CITY))
     run = await app.submit(WANTED)
     with pytest.raises(Refused, match="is planning"):
-        await TemplateBook(app).save(run, "weather")
+        await TemplateBook(app.runs).save(run, "weather")
     run = await app.run(run.id)
     with pytest.raises(Refused, match="is failed"):
-        await TemplateBook(app).save(run, "weather")
+        await TemplateBook(app.runs).save(run, "weather")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_only_a_run_that_was_done_makes_a_template() -> None:
 )
 async def test_a_file_that_is_no_template_is_refused(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        await TemplateBook(smith()).take_in(text)
+        await TemplateBook(smith().runs).take_in(text)
 
 
 async def test_a_template_is_checked_against_the_tools_of_today() -> None:
@@ -137,11 +137,11 @@ async def test_a_template_is_checked_against_the_tools_of_today() -> None:
     changed = FakeTool("weather", input_schema={"type": "object", "required": ["town"]})
     today = smith(changed, store=store)
     with pytest.raises(PlanInvalid, match=r"PS202.*town"):
-        await TemplateBook(today).use("weather", {"city": "Rome"})
+        await TemplateBook(today.runs).use("weather", {"city": "Rome"})
     gone = smith(MAIL, store=store)
     with pytest.raises(PlanInvalid, match="PS101"):
-        await TemplateBook(gone).use("weather", {"city": "Rome"})
-    assert await suggest(REQUEST, TemplateBook(gone)) == []
+        await TemplateBook(gone.runs).use("weather", {"city": "Rome"})
+    assert await suggest(REQUEST, TemplateBook(gone.runs)) == []
 
 
 async def test_a_parameter_that_no_step_uses_is_an_error() -> None:
@@ -151,7 +151,7 @@ parameters: {type: object, properties: {city: {type: string}}}
 plan: {goal: x, steps: [{id: w, tool: weather, inputs: {city: Oslo}}]}
 """
     with pytest.raises(PlanInvalid, match="no step uses the parameter 'city'"):
-        await TemplateBook(smith()).take_in(text)
+        await TemplateBook(smith().runs).take_in(text)
 
 
 def calls(name: str, **fields: Any) -> dict[str, Any]:
@@ -160,13 +160,13 @@ def calls(name: str, **fields: Any) -> dict[str, Any]:
 
 async def test_a_ring_of_templates_and_too_many_levels_are_told_before_anything_runs() -> None:
     given = {"a": plan(calls("b")), "b": plan(calls("a"))}
-    known = await TemplateBook(smith(templates=given)).all()
+    known = await TemplateBook(smith(templates=given).runs).all()
     found = template_problems(plan(calls("a")), known)
     assert [each.code for each in found] == ["PS301"]
     assert "a > b > a" in found[0].message
     leaf = plan({"id": "w", "tool": "weather", "inputs": {"city": "Oslo"}})
     chain = {f"t{n}": plan(calls(f"t{n + 1}")) for n in range(5)} | {"t5": leaf}
-    known = await TemplateBook(smith(templates=chain)).all()
+    known = await TemplateBook(smith(templates=chain).runs).all()
     assert template_problems(plan(calls("t1")), known) == []
     deep = template_problems(plan(calls("t0")), known)
     assert [each.code for each in deep] == ["PS007"]
@@ -175,7 +175,7 @@ async def test_a_ring_of_templates_and_too_many_levels_are_told_before_anything_
 
 
 async def test_a_template_that_would_run_itself_is_not_kept() -> None:
-    book = TemplateBook(smith())
+    book = TemplateBook(smith().runs)
     await book.save(WANTED, "weather")
     with pytest.raises(PlanInvalid, match="PS301"):
         await book.save(plan(calls("weather")), "weather")
@@ -208,7 +208,7 @@ async def test_a_plan_that_a_program_gives_is_a_template_whose_references_are_it
 ):
     given = plan({"id": "w", "tool": "weather", "inputs": {"city": "{{params.city}}"}})
     app = smith(templates={"given": given})
-    book = TemplateBook(app)
+    book = TemplateBook(app.runs)
     assert (await book.get("given")).needed == ["city"]
     run = await app.run((await book.use("given", {"city": "Rome"})).id)
     assert run.steps["w"].result == {"seen": {"city": "Rome"}}
@@ -252,7 +252,7 @@ async def test_a_chinese_request_finds_a_chinese_template() -> None:
     wanted = plan({"id": "w", "tool": "weather", "inputs": {"city": "奥斯陆"}}, goal="查询天气")
     run = await app.submit(wanted, request="查询奥斯陆的天气")
     run = await app.run(run.id)
-    book = TemplateBook(app)
+    book = TemplateBook(app.runs)
     await book.save(run, "天气", parameters={"city": ["w.inputs.city"]})
     offered = await suggest("查询卑尔根的天气", book)
     assert [(each.template.name, each.inputs) for each in offered] == [("天气", {"city": "卑尔根"})]

@@ -146,7 +146,7 @@ async def test_a_program_with_the_answer_scope_lets_nothing_through(tmp_path: Pa
             answer = await mine.post(f"/v1/runs/{run['id']}/decision", json=decision)
         assert answer.status_code == 200
         who = (await actors(house, run["id"]))["plan_approved"]
-        assert who == {"kind": "person", "name": "ann (token laptop)"}
+        assert who == {"kind": "person", "name": "ann (token laptop)", "user": "ann"}
 
 
 async def test_a_revoked_or_expired_token_is_worth_nothing_at_once(tmp_path: Path) -> None:

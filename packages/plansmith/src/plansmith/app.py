@@ -96,7 +96,7 @@ class Plansmith:
     @made_once
     def templates(self) -> book.TemplateBook:
         """Keeps plans for reuse."""
-        return book.TemplateBook(self)
+        return book.TemplateBook(self.runs)
 
     @made_once
     def schedules(self) -> service.Schedules:
@@ -359,7 +359,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.rerun((await smith.cancel(run.id)).id)
         """
-        return await self.runs.repeating.rerun(run_id, by=by)
+        return await self.runs.editing.rerun(run_id, by=by)
 
     async def retry(
         self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: Who = ""
@@ -373,4 +373,4 @@ class Plansmith:
         Examples:
             >>> run = await smith.retry((await smith.cancel(run.id)).id)
         """
-        return await self.runs.repeating.retry(run_id, from_step=from_step, plan=plan, by=by)
+        return await self.runs.editing.retry(run_id, from_step=from_step, plan=plan, by=by)

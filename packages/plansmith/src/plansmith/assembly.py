@@ -12,7 +12,6 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanning
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import approval_of_run
 
@@ -52,17 +51,14 @@ def make_runs(given: Arguments) -> RunService:
         ask_also=options.get("ask_also", lambda _: ()),
         conversations=made_later(remembering),
     )
-    planning = RunPlanning(
+    return RunService(
         journals=journals,
         intake=intake,
         planner=given.planner,
         writer=given.writer,
         limits=limits,
-        standing=partial(approval_of_run, intake),
-    )
-    return RunService(
-        planning=planning,
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
+        standing=partial(approval_of_run, intake),
     )

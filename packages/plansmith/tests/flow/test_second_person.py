@@ -147,9 +147,9 @@ async def test_a_repeated_run_is_of_who_repeats_it(tmp_path: Path) -> None:
         await approve(smith, run, BOB)
         await smith.run(run.id)
         for who in (ANN, ANNS_PROGRAM):
-            again = await smith.runs.repeating.rerun(run.id, by=who)
+            again = await smith.runs.editing.rerun(run.id, by=who)
             assert "another user" in await refused(smith, again, ANN)
-        again = await smith.runs.repeating.retry(run.id, plan=PAY_MORE, by=BOB)
+        again = await smith.runs.editing.retry(run.id, plan=PAY_MORE, by=BOB)
         assert "another user" in await refused(smith, again, BOB)
         assert bank.paid == ["x"]
 

@@ -20,7 +20,6 @@ from plansmith.errors import Misconfigured, PlansmithError, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
-from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.store import backup
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, sqlite_path
@@ -41,6 +40,7 @@ from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
 from plansmith_server.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
 from plansmith_server.settings import need_server
+from plansmith_server.team.audit import AuditQuery, altered, audit_lines
 
 _MOST_RUNS: Final = 5
 

@@ -6,12 +6,13 @@ import json
 import sys
 from typing import Any, Final
 
+from plansmith.formats.text import write_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.refs import value_line
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.templates.book import Template, exported
 from plansmith.templates.parameters import places
+from plansmith.templates.template import Template
 from plansmith.text import clip, safe
 from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
@@ -68,7 +69,7 @@ async def _show(session: Session) -> None:
         default = f" = {value_line(form['default'])}" if "default" in form else needed
         lines.append(f"  {safe(name)}: {kind}{default}")
     lines += ["", *plan_lines(template.plan, locale=session.locale)]
-    session.print_as(exported(template), lines)
+    session.print_as(template.to_json(), lines)
 
 
 async def _save(session: Session) -> None:
@@ -133,8 +134,8 @@ async def _suggest(session: Session) -> None:
 
 async def _export(session: Session) -> None:
     template = await session.smith.templates.get(session.args.name)
-    written = exported(template, yaml=session.args.yaml)
-    text = written if isinstance(written, str) else json_text(written)
+    written = template.to_json()
+    text = write_yaml(written) if session.args.yaml else json_text(written)
     if session.args.output:
         write_file(session.args.output, text)
     else:

@@ -29,8 +29,8 @@ from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
 from plansmith.review.policy import active_steps
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
-from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
+from plansmith.templates.template import Template
 from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.jmanus import read, schema

@@ -552,8 +552,8 @@ async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> R
         await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
     if step is None:
         old = await runs.journals.get(run.id)
-        return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
-    return await runs.repeating.retry(run.id, from_step=root_of(step), by=by)
+        return await runs.journals.whole(await runs.editing.ask_again(old, by=by))
+    return await runs.editing.retry(run.id, from_step=root_of(step), by=by)
 
 
 async def _change_back(message: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:

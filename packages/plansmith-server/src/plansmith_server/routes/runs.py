@@ -20,7 +20,6 @@ from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
 from plansmith_server import bodies as b
@@ -30,6 +29,7 @@ from plansmith_server.errors import HttpProblem
 from plansmith_server.report_page import POLICY, to_html
 from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
+from plansmith_server.team.audit import AuditQuery, audit_lines
 from plansmith_server.views import parse_plan
 
 EDITED: Final = Sentence("review.edited")
@@ -236,7 +236,7 @@ async def rerun(ask: Ask) -> Answer:
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
-    journal = await ask.runs.repeating.ask_again(old, by=ask.by)
+    journal = await ask.runs.editing.ask_again(old, by=ask.by)
     ask.state.background.go_on(journal.id)
     return await ask.run_view(journal.id)
 

@@ -9,7 +9,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.runs.intake import SEEN_FIRST
-from plansmith.templates.book import Template
+from plansmith.templates.template import Template
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.views import JsonObject, Listed, RunView

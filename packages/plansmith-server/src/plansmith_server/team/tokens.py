@@ -99,7 +99,8 @@ class Token(Member):
         if self.kind != "token":
             return Actor(kind="person", name=self.person)
         if "approve" in self.rights:
-            return Actor(kind="person", name=f"{self.person} (token {self.name})", user=self.user)
+            name = f"{self.person} (token {self.name})" if self.person else ""
+            return Actor(kind="person", name=name, user=self.person)
         return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:

@@ -32,7 +32,7 @@ from plansmith.plan.sentence import Sentence
 class Actor(
     FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Who caused an event; `user` is whose token was used, where that is not the name."""
+    """Who caused an event; `user` is whose token was used, where the name does not tell it."""
 
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
@@ -41,10 +41,7 @@ class Actor(
     @property
     def identity(self) -> str:
         """The user behind the actor, the same for all their tokens; empty if nobody knows."""
-        if self.user or self.kind != "person":
-            return self.user
-        # A token of no named user is called "ann (token laptop)".
-        return self.name.partition(" (token ")[0] if self.name.endswith(")") else self.name
+        return self.user or (self.name if self.kind == "person" else "")
 
     @property
     def speaks(self) -> bool:

@@ -99,7 +99,8 @@ class Schedule(Record):
 
     It runs a plan, a template with its parameters, or a request that is planned anew each time.
     Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
-    its tools have the hashes in `tools`. Instants up to `settled` are handled; failures are
+    its tools have the hashes in `tools`. `approver` is the user whose token approved it, where the
+    name in `approved_by` does not tell it. Instants up to `settled` are handled; failures are
     counted from `watched` on.
     """
 
@@ -114,6 +115,7 @@ class Schedule(Record):
     options: RunOptions = NO_OPTIONS
     approved: str = ""
     approved_by: str = ""
+    approver: str = ""
     overlap: Overlap = Overlap.SKIP
     missed: Missed = Missed.ONE
     window_minutes: Whole = Field(default=1440, ge=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.engine.recover import ends_after_crash
@@ -14,7 +14,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.runs import replan
+from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.execution import RunExecution
-    from plansmith.runs.revising import PlanReviser
+    from plansmith.runs.planning import RunPlanning
     from plansmith.runs.stopping import RunStopping
 
 
 class PlanEditing:
-    """Changes the plan of a run that is not over, as a person wants; finished steps are kept.
+    """Changes the plan of a run that is not over, as a person wants; repeats one that is over.
 
     Args of methods:
         run_id: The id of the run.
@@ -38,10 +38,10 @@ class PlanEditing:
     """
 
     def __init__(
-        self, reviser: PlanReviser, execution: RunExecution, stopping: RunStopping
+        self, planning: RunPlanning, execution: RunExecution, stopping: RunStopping
     ) -> None:
-        self._reviser, self._execution, self._stopping = reviser, execution, stopping
-        self._journals, self._intake = reviser.journals, reviser.intake
+        self._planning, self._execution, self._stopping = planning, execution, stopping
+        self._journals, self._intake = planning.journals, planning.intake
 
     async def edit(
         self,
@@ -79,8 +79,8 @@ class PlanEditing:
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         replan.check_unknown(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await self._reviser.repeated(journal, edited, names=True)
-        more += await self._reviser.repeats_of_origin(run, edited)
+        more += await unapproved.repeated(self._intake, journal, edited, names=True)
+        more += await unapproved.repeats_of_origin(self._intake, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
@@ -100,7 +100,8 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        return await self._restore(run_id, by, "before", Sentence("review.went_back"))
+        found = versions(await self._journals.store.events(run_id)).before
+        return await self._restore(run_id, found, Sentence("review.went_back"), by=by)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -108,12 +109,10 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        return await self._restore(run_id, by, "after", Sentence("review.went_forward"))
+        found = versions(await self._journals.store.events(run_id)).after
+        return await self._restore(run_id, found, Sentence("review.went_forward"), by=by)
 
-    async def _restore(
-        self, run_id: str, by: e.Who, which: Literal["before", "after"], why: str
-    ) -> Run:
-        found: Version | None = getattr(versions(await self._journals.store.events(run_id)), which)
+    async def _restore(self, run_id: str, found: Version | None, why: str, *, by: e.Who) -> Run:
         if found is None:
             raise Refused(Sentence("run {run} has no other plan to go to", run=run_id))
         return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
@@ -123,7 +122,7 @@ class PlanEditing:
 
         A run that is executing is paused first; finished steps are kept.
         """
-        self._reviser.planning.need_planner()
+        self._planning.need_planner()
         await self._journals.own(run_id)
         if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
@@ -131,7 +130,7 @@ class PlanEditing:
         run = journal.run
         if run.plan is None or run.status.over:
             raise wrong_status(run, Sentence("it has no plan to change"))
-        most = self._reviser.limits.max_rejections + run.grants.get("rejections", 0)
+        most = self._planning.limits.max_rejections + run.grants.get("rejections", 0)
         if run.rejections >= most:
             if not any(each.limit == "rejections" for each in run.questions.values()):
                 question = Sentence(
@@ -141,48 +140,8 @@ class PlanEditing:
             return await self._journals.whole(journal)
         async with self._journals.owners.owning(run_id) as journal.fence:
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
-            await self._reviser.change(journal)
+            await self._planning.plan(journal)
         return await self._journals.whole(journal)
-
-
-class Version(NamedTuple):
-    """A plan of a run, and the number of the event that proposed it."""
-
-    number: int
-    plan: Plan
-
-
-class Versions(NamedTuple):
-    """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
-
-    before: Version | None
-    after: Version | None
-    current: int = 0
-
-
-def versions(events: Iterable[e.Event]) -> Versions:
-    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
-    past, undone = list[Version](), list[Version]()
-    for event in events:
-        match event.body:
-            case e.PlanProposed(restores=0, plan=plan):
-                past, undone = [*past, Version(event.number, plan)], []
-            case e.PlanProposed(restores=number) if len(past) > 1 and past[-2].number == number:
-                undone.append(past.pop())
-            case e.PlanProposed() if undone:
-                past.append(undone.pop())
-            case _:
-                pass
-    before, after = past[-2] if len(past) > 1 else None, undone[-1] if undone else None
-    return Versions(before, after, past[-1].number if past else 0)
-
-
-class RunRepeating:
-    """Retries and reruns runs that are over."""
-
-    def __init__(self, reviser: PlanReviser) -> None:
-        self._reviser, self._planning = reviser, reviser.planning
-        self._journals, self._intake = reviser.journals, reviser.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results."""
@@ -258,7 +217,7 @@ class RunRepeating:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await self._reviser.repeated_by(journal, plan, kept)
+            reasons += await unapproved.repeated_by(self._intake, journal, plan, kept)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 
@@ -274,3 +233,35 @@ def _again(old: Run, by: e.Who) -> NewRun:
         folder=old.folder,
         pins=old.earlier,
     )
+
+
+class Version(NamedTuple):
+    """A plan of a run, and the number of the event that proposed it."""
+
+    number: int
+    plan: Plan
+
+
+class Versions(NamedTuple):
+    """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
+
+    before: Version | None
+    after: Version | None
+    current: int = 0
+
+
+def versions(events: Iterable[e.Event]) -> Versions:
+    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
+    past, undone = list[Version](), list[Version]()
+    for event in events:
+        match event.body:
+            case e.PlanProposed(restores=0, plan=plan):
+                past, undone = [*past, Version(event.number, plan)], []
+            case e.PlanProposed(restores=number) if len(past) > 1 and past[-2].number == number:
+                undone.append(past.pop())
+            case e.PlanProposed() if undone:
+                past.append(undone.pop())
+            case _:
+                pass
+    before, after = past[-2] if len(past) > 1 else None, undone[-1] if undone else None
+    return Versions(before, after, past[-1].number if past else 0)

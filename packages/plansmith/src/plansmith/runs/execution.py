@@ -4,51 +4,66 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Final
 
-from plansmith.engine.executor import Executor
+from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.recover import unended_reads
-from plansmith.engine.units import named_unit
-from plansmith.errors import RunTakenOver, StaleWriter
+from plansmith.engine.units import Unit, named_unit
+from plansmith.errors import RunTakenOver, StaleWriter, StoreAway
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.refs import escape_text, with_words
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import why_not as why_alone
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import ReplyStep
 from plansmith.plan.summary import summary_of
 from plansmith.review.coverage import redefined
+from plansmith.runs import replan
 from plansmith.runs.conclude import conclude
 from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
-    from plansmith.engine.executor import Pacing
-    from plansmith.engine.lease import Fence
-    from plansmith.runs.revising import PlanReviser
+    from plansmith.engine.call import Callees
+    from plansmith.ports import ReplyWriter
+    from plansmith.runs import replies
+    from plansmith.runs.planning import RunPlanning
+else:
+    lazy_modules(globals(), replies="plansmith.runs.replies")
+
+_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 
 
 @dataclass(slots=True, eq=False)
 class _Active:
-    """A run that this process executes; `interrupted` when its task was cancelled on purpose."""
+    """A run that this process owns or is about to own; `interrupted` when it is to stop at once."""
 
-    executor: Executor
     future: asyncio.Future[Run] = field(init=False)
+    executor: Executor | None = None
     interrupted: bool = False
+
+    def interrupt(self) -> None:
+        if not self.interrupted:
+            self.interrupted = True
+            self.future.cancel()
 
 
 class RunExecution:
     """Executes plans until they are over or wait for a person; each run by one process."""
 
-    def __init__(self, *, reviser: PlanReviser, budgets: RunBudgets) -> None:
-        self.limits = reviser.limits
-        self._reviser, self._planning, self._budgets = reviser, reviser.planning, budgets
-        self._journals, self._intake = reviser.journals, reviser.intake
+    def __init__(
+        self, *, planning: RunPlanning, budgets: RunBudgets, writer: ReplyWriter | None
+    ) -> None:
+        self.limits = planning.limits
+        self._planning, self._budgets, self._writer = planning, budgets, writer
+        self._journals, self._intake = planning.journals, planning.intake
         self._active: dict[str, _Active] = {}
         self._leaving = False
-        self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._journals.owners.on_lost(self._stop_lost)
 
     def future_of(self, run_id: str) -> asyncio.Future[Run] | None:
@@ -64,50 +79,65 @@ class RunExecution:
         await asyncio.gather(*futures, return_exceptions=True)
         await self._journals.owners.end()
 
-    async def begin(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Claims a run and starts to execute it; None if it cannot go on any more."""
-        # Of several calls at once, one begins, and the others find what it has begun.
-        lock = self._beginning.setdefault(journal.id, asyncio.Lock())
-        async with lock, self._journals.owners.owning(journal.id) as fence:
-            journal.fence = fence
-            if await journal.catch_up() and not may_execute(journal.run):
-                return None
-            return await self._begin(journal, fence)
+    def begin(self, journal: Journal) -> asyncio.Future[Run]:
+        """Starts to execute a run, or finds that this process does; the task returns the run.
 
-    async def begin_new(self, run_id: str) -> bool:
-        """Begins a run just created here, unless something is to be asked before.
-
-        What others wrote meanwhile is read once it is owned.
+        The run is as it was if it cannot go on any more once it is owned.
         """
-        journal = self._journals.pop_new(run_id)
-        if journal is None or journal.damage is not None or not may_execute(journal.run):
-            return False
-        if journal.run.phase is not RunStatus.PLANNING or journal.run.questions:
-            return False
-        self._journals.require_ours(journal.run)
-        return await self.begin(journal) is not None
-
-    async def _begin(self, journal: Journal, fence: Fence) -> asyncio.Future[Run] | None:
-        """Starts to execute a run that this process owns; None if another writer was first."""
-        if journal.id in self._active:
-            return self.future_of(journal.id)
-        if self._leaving:
-            return None
-        if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
-            await self.replan_or_conclude(journal)
-            return None
-        try:
-            if await self._asks_again(journal):
-                return None
-            active = _Active(await self._executor_for(journal))
-        except (StaleWriter, RunTakenOver):
-            return None
-        journal.retry = self._journals.store_retry
-        self._journals.owners.hold(fence)
-        active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))
-        self._active[journal.id] = active
+        if (executing := self.future_of(journal.id)) is not None:
+            return executing
+        active = self._active[journal.id] = _Active()
+        active.future = asyncio.create_task(self._execute(journal, active))
         active.future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return active.future
+
+    async def _execute(self, journal: Journal, active: _Active) -> Run:
+        owners, unfinished = self._journals.owners, False
+        try:
+            fence = journal.fence = await owners.claim(journal.id)
+            try:
+                if await self._may_begin(journal):
+                    unfinished = await self._through_changes(journal, active)
+            except (asyncio.CancelledError, StoreAway):
+                unfinished = not active.interrupted  # a server that runs may go on with it
+                raise
+            finally:
+                await owners.release(fence, unfinished=unfinished)
+        except (StaleWriter, RunTakenOver):
+            active.interrupted = True
+        except asyncio.CancelledError:
+            if not active.interrupted:
+                raise
+        was_interrupted, active.interrupted = active.interrupted, True  # nothing is left to stop
+        if was_interrupted:
+            await journal.catch_up()
+            return await self._journals.whole(journal)
+        results = active.executor.results if active.executor is not None else None
+        whole = partial(self._journals.whole, journal, results)
+        return await self._journals.store_retry.until_done(whole)
+
+    async def _may_begin(self, journal: Journal) -> bool:
+        """Tells whether a run that this process owns now can still go on."""
+        if await journal.catch_up() and not may_execute(journal.run):
+            return False
+        return not self._leaving and not await self._asks_again(journal)
+
+    async def _through_changes(self, journal: Journal, active: _Active) -> bool:
+        """Executes a run until it rests, whatever others decide in between.
+
+        Returns whether the rest is left to another process.
+        """
+        journal.retry = self._journals.store_retry
+        while True:
+            try:
+                return await self._until_rest(journal, active)
+            except StaleWriter:
+                if journal.fence is None or journal.fence.lost or not journal.fence.term:
+                    raise  # others may be executing it
+                active.executor = None  # it has not read what they wrote
+                await journal.catch_up()
+                if not may_execute(journal.run):
+                    raise
 
     async def _asks_again(self, journal: Journal) -> bool:
         """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
@@ -115,7 +145,7 @@ class RunExecution:
         A revision of a plan under way was compared with what is approved when it was written.
         """
         run = journal.run
-        if run.plan is None:
+        if run.plan is None or run.cancel_asked:
             return False
         revised = bool(run.approved_tools) and run.phase in UNDER_WAY
         if not run.approved and not revised:
@@ -132,7 +162,39 @@ class RunExecution:
             await journal.append(*asked)
         return bool(asked)
 
-    async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
+    async def _until_rest(self, journal: Journal, active: _Active) -> bool:
+        wakes_at, idle = None, False
+        while True:
+            runs = not idle and journal.run.phase is not RunStatus.REPLANNING
+            match next_move(journal.run, idle=idle, wakes_at=wakes_at):
+                case Execute() | AwaitAnswer(begun=True) if runs:
+                    past = await self._intake.past()
+                    executor = await self._execute_steps(journal, active)
+                    if journal.run.phase.over:
+                        past.learn(summary_of(journal.run).calls)
+                    if executor.leaves and not journal.run.paused:
+                        return True
+                    wakes_at, idle = executor.wakes_at, True
+                case Conclude():
+                    end = partial(self.replan_or_conclude, journal)
+                    await self._journals.store_retry.until_done(end)
+                    if not isinstance(next_move(journal.run), Execute):
+                        return False
+                    wakes_at, idle = None, False
+                case _:
+                    return False
+
+    async def _execute_steps(
+        self, journal: Journal, active: _Active, pacing: Pacing | None = None
+    ) -> Executor:
+        """Executes what can run now; with `pacing`, only as that allows."""
+        made = partial(self._executor_for, journal, pacing or self._pacing(journal))
+        executor = active.executor = await self._journals.store_retry.until_done(made)
+        executor.leaves = self._leaving
+        await executor.execute()
+        return executor
+
+    async def _executor_for(self, journal: Journal, pacing: Pacing | None) -> Executor:
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -141,7 +203,7 @@ class RunExecution:
             await self._intake.load_templates()
         return Executor(
             journal,
-            callees=self._planning.equip(await self._intake.callees(), run),
+            callees=self._equipped(await self._intake.callees(), run),
             results=await load_values(store, run),
             replies=await load_replies(store, run),
             templates={**self._intake.templates, **run.templates},
@@ -149,10 +211,22 @@ class RunExecution:
             most_items=self._intake.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
             budget=self._budgets.of(run),
-            pacing=pacing or self._reviser.pacing(journal),
+            pacing=pacing,
             opening=[e.RunStarted(hash=journal.plan_hash)] if starts else (),
             end=partial(self._plain_end, journal),
         )
+
+    def _equipped(self, callees: Callees, run: Run) -> Callees:
+        """Adds what a run needs to call its steps: the writer of replies."""
+        steps = run.plan.steps if run.plan else ()
+        shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
+        # Without a writer a reply is its instruction; but results are shown as tables then, too.
+        if self._writer is None and not shows_results:
+            return callees
+        talk, options, history = self._intake.conversations, run.options, replies.no_history
+        if talk is not None and options.thread:
+            history = partial(talk.before, options.thread, options.message)
+        return replace(callees, compose=replies.Replies(run, self._writer, history))
 
     def _plain_end(self, journal: Journal) -> e.RunFinished | None:
         """Returns the end of a run whose steps are all done; None if more is to be decided.
@@ -163,81 +237,9 @@ class RunExecution:
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None
-        return e.RunFinished(status="done") if self._reviser.ends_when_done else None
-
-    async def _execute_and_conclude(self, journal: Journal, active: _Active, fence: Fence) -> Run:
-        unfinished = False
-        try:
-            unfinished = await self._execute_through_changes(journal, active, fence)
-        except (StaleWriter, RunTakenOver):
-            return await self._as_it_is(journal, active)
-        except asyncio.CancelledError:
-            if not active.interrupted:
-                unfinished = True  # a server that runs may go on with it
-                raise
-            return await self._as_it_is(journal, active)
-        finally:
-            await self._journals.owners.release(fence, unfinished=unfinished)
-        whole = partial(self._journals.whole, journal, active.executor.results)
-        return await self._journals.store_retry.until_done(whole)
-
-    async def _execute_through_changes(
-        self, journal: Journal, active: _Active, fence: Fence
-    ) -> bool:
-        """Executes a run until it rests, whatever others decide in between.
-
-        Returns whether the rest is left to another process.
-        """
-        while True:
-            try:
-                return await self._execute_until_rest(journal, active)
-            except StaleWriter:
-                if fence.lost or not fence.term:
-                    raise  # others may be executing it
-                await journal.catch_up()
-                if not may_execute(journal.run):
-                    raise
-                await self._renew(journal, active)
-
-    async def _execute_until_rest(self, journal: Journal, active: _Active) -> bool:
-        idle = False
-        while True:
-            wakes_at = active.executor.wakes_at if idle else None
-            runs = not idle and journal.run.phase is not RunStatus.REPLANNING
-            match next_move(journal.run, idle=idle, wakes_at=wakes_at):
-                case Execute() | AwaitAnswer(begun=True) if runs:
-                    past = await self._intake.past()
-                    await active.executor.execute()
-                    if journal.run.phase.over:
-                        past.learn(summary_of(journal.run).calls)
-                    if active.executor.leaves and not journal.run.paused:
-                        return True
-                    idle = True
-                case Conclude():
-                    end = partial(self.replan_or_conclude, journal)
-                    if not await self._journals.store_retry.until_done(end):
-                        return False
-                    await self._renew(journal, active)
-                    idle = False
-                case _:
-                    return False
-
-    async def _renew(self, journal: Journal, active: _Active) -> None:
-        """Makes an executor for the run as it is now; the one before is not used any more."""
-        again = partial(self._executor_for, journal)
-        active.executor = await self._journals.store_retry.until_done(again)
-        active.executor.leaves = self._leaving
-
-    async def _as_it_is(self, journal: Journal, active: _Active) -> Run:
-        try:
-            await journal.catch_up()
-            return await self._journals.whole(journal)
-        except asyncio.CancelledError:
-            if not active.interrupted:
-                raise
-            # Both ways told at once that it was taken over.
-            active.interrupted = False
-            return await self._as_it_is(journal, active)
+        if self._planning.planner is not None and self.limits.max_iterations > 1:
+            return None  # all steps have run: another plan may follow
+        return e.RunFinished(status="done")
 
     async def wait_for_time(self, run: Run) -> bool:
         """Waits for the time for which a run waits, or until somebody writes to it.
@@ -253,21 +255,20 @@ class RunExecution:
         await first_of(clock.sleep(left), store.wait(run.id, after=number))
         return True
 
-    async def replan_or_conclude(self, journal: Journal) -> bool:
-        """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
+    async def replan_or_conclude(self, journal: Journal) -> None:
+        """Ends a run that is not over, unless it needs a new plan."""
         if journal.run.status.over:
-            return False
+            return
         if left := unended_reads(journal.run):
             await journal.append(*left)
-        outcome = await self._reviser.at_rest(journal)
-        if not outcome.ends_run:
-            return outcome.goes_on
-        pacing, active = self._reviser.last_replies(journal.run), self._active.get(journal.id)
+        reason = await self._planning.at_rest(journal)
+        if reason is None:
+            return
+        pacing, active = self._last_replies(journal.run), self._active.get(journal.id)
         if pacing is not None and active is not None:  # replies that were held back
-            active.executor = await self._executor_for(journal, pacing)
-            await active.executor.execute()
+            await self._execute_steps(journal, active, pacing)
             if journal.run.paused:
-                return False
+                return
         past, run, intake = await self._intake.past(), journal.run, self._intake
         # What steps would have changed matters only if the goal was met early, or one failed.
         matters = run.advice or any(step.rule == "error" for step in run.steps.values())
@@ -278,36 +279,63 @@ class RunExecution:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=reason)
         past.learn(summary_of(journal.run).calls)
-        return False
+
+    def _pacing(self, journal: Journal) -> Pacing | None:
+        """Returns what an executor waits with: later steps, the last replies; None if nothing."""
+        run = journal.run
+        if self._planning.planner is None:
+            return None
+        ended = replan.ended_since(run, self.limits, journal.events)
+        iterates = replan.may_iterate(run, self.limits, self._planning.rounds)
+        held = _open_replies(run) if iterates else {}
+        if ended is None and not held:
+            return None
+        return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
+
+    def _last_replies(self, run: Run) -> Pacing | None:
+        """Returns how the last replies of a run that ends are still written, if any are open.
+
+        Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
+        """
+        done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+        off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+        written: dict[str, Unit] = {}
+        for name, step in _open_replies(run).items():
+            missing = sorted(step.needed - done - off)
+            if not missing:
+                written[name] = Unit(name, step)
+            elif done and self._planning.rounds.partial_reply:
+                written[name] = Unit(name, _from_part(step, missing, run.locale))
+        return Pacing(replies=written) if written and not run.cancel_asked else None
 
     def leave_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""
         self._leaving = True
         for active in self._active.values():
-            active.executor.leave()
+            if active.executor is not None:
+                active.executor.leave()
 
     def _stop_lost(self, run_id: str) -> None:
         active = self._active.get(run_id)
         if active is not None and active.future is not asyncio.current_task():
-            active.interrupted = True
-            active.future.cancel()
+            active.interrupt()
 
     def wake(self, run_id: str) -> None:
         """Has the executor of a run in this process read at once what others have written."""
         active = self._active.get(run_id)
-        if active is not None and active.executor.is_executing:
-            active.executor.wakeups.others_wrote()
+        executor = active.executor if active is not None else None
+        if executor is not None and executor.is_executing:
+            executor.wakeups.others_wrote()
 
     async def stopped(self, run_id: str) -> bool:
         """Waits until this process obeys what was written; false if it does not execute the run."""
         active = self._active.get(run_id)
         if active is None:
             return False
-        if not active.executor.is_executing:  # a new plan is being made: not worth waiting for
-            active.interrupted = True
-            active.future.cancel()
+        if active.executor is not None and not active.executor.is_executing:
+            active.interrupt()  # a new plan is being made: not worth waiting for
         await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
         return True
 
@@ -330,3 +358,27 @@ def may_execute(run: Run) -> bool:
             return True
         case _:
             return False
+
+
+def _open_replies(run: Run) -> dict[str, ReplyStep]:
+    """Returns the replies of a plan that no other step uses and that are not written yet."""
+    if run.plan is None:
+        return {}
+    found = {
+        step.id: step
+        for step in run.plan.steps
+        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
+    }
+    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
+
+
+def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
+    """Returns a reply that says which steps did not finish, in place of what they would give."""
+    nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
+    words = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    rest = Sentence(
+        "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
+        steps=missing,
+    )
+    text, end = with_words(step.instruction, words), escape_text(in_language(rest, locale))
+    return step.replace(instruction=f"{text}\n\n{end}", after=())

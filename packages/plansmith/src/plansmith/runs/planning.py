@@ -1,51 +1,49 @@
-"""Plans a request; resumes after a crash or a clarifying answer."""
+"""How plans come into runs: the first one, one that a person asks for, one after a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith import plugins
-from plansmith.engine.journal import Entry, Journal
+from plansmith.engine.budget import CallReservations, limit_question
+from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.progress import spending
 from plansmith.engine.recover import unended_reads
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan, owned
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
-from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
-from plansmith.ports import Available, Planner, ReplyWriter
+from plansmith.plan.problem import Problem, Severity, has_errors
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.ports import Available, Planner
+from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
     from plansmith.engine import prefetch
-    from plansmith.engine.call import Callees
+    from plansmith.engine.budget import RunBudgets
     from plansmith.plan.planning import OnStep
     from plansmith.plan.steps import AnyStep
-    from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 else:
-    lazy_modules(
-        globals(),
-        prefetch="plansmith.engine.prefetch",
-        replies="plansmith.runs.replies",
-    )
+    lazy_modules(globals(), prefetch="plansmith.engine.prefetch")
 
 
 # Who made the plan of a run that was made from something; else whoever submitted it.
 _ORIGINS: Final[dict[str, PlanOrigin]] = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
+_RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -54,23 +52,21 @@ def _start_nothing(_: AnyStep) -> None: ...
 
 
 class RunPlanning:
-    """Makes the plans of runs with a model, and sets up their replies."""
+    """Makes the plans of runs with a model."""
 
     def __init__(
         self,
         *,
         journals: Journals,
         intake: PlanIntake,
-        planner: Planner | None = None,
-        writer: ReplyWriter | None = None,
-        limits: Limits | None = None,
-        standing: StandingReview | None = None,
+        budgets: RunBudgets,
+        planner: Planner | None,
+        limits: Limits,
+        rounds: replan.Rounds,
+        standing: StandingReview | None,
     ) -> None:
-        self.limits = limits or Limits()
-        self.planner = planner
-        self.journals, self.tell = journals, journals.tell
-        self.intake = intake
-        self._writer = writer
+        self.journals, self.intake, self._budgets = journals, intake, budgets
+        self.planner, self.limits, self.rounds = planner, limits, rounds
         self._standing_review = standing
         # The runs that are being planned here, with the reads that are made early for each.
         self._planning: dict[str, prefetch.EarlyReads | None] = {}
@@ -114,18 +110,26 @@ class RunPlanning:
         await self.intake.propose(journal, proposal)
         return self.journals.keep_new(journal)
 
-    async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
-        """Plans a run's request; also after a crash and after answers about the request."""
-        run = journal.run
-        self.journals.require_ours(run)
+    async def plan(self, journal: Journal, *, triaged: bool = False) -> None:
+        """Makes the plan that a run waits for; also after a crash and after answers about it."""
+        self.journals.require_ours(journal.run)
         async with self.journals.owners.owning(journal.id) as journal.fence:
-            await self._plan(journal, request or PlanRequest(run.request, run.options))
+            self._planning[journal.id] = None
+            try:
+                if journal.run.changing:
+                    await self._change(journal)
+                else:
+                    await self._plan(journal, triaged=triaged)
+            finally:
+                self._planning.pop(journal.id, None)
 
-    async def _plan(self, journal: Journal, request: PlanRequest) -> None:
+    async def _plan(self, journal: Journal, *, triaged: bool) -> None:
+        """Makes the first plan of a run; reads that it needs are made while it is written."""
         journal.retry = self.journals.store_retry
         clarified = _clarifications(journal.events)
-        triaged = request.triaged or len(clarified) >= CLARIFICATIONS
-        request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)
+        text = "\n\n".join([journal.run.request, *clarified])
+        triaged = triaged or len(clarified) >= CLARIFICATIONS
+        request = PlanRequest(text, journal.run.options, triaged=triaged)
         if left := unended_reads(journal.run):
             await journal.append(*left)
         early = self._planning[journal.id] = await self._early_reads(journal)
@@ -135,7 +139,6 @@ class RunPlanning:
                 await early.finish(await self._wanted_at_once(planned))
             await self._record(journal, planned)
         finally:
-            self._planning.pop(journal.id, None)
             if early is not None:
                 await early.finish()
 
@@ -144,7 +147,7 @@ class RunPlanning:
         sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
         if sees_plan or not self.limits.early_start:
             return None
-        return prefetch.EarlyReads(journal, await self.intake.callees(), self.tell)
+        return prefetch.EarlyReads(journal, await self.intake.callees(), self.journals.tell)
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
@@ -221,7 +224,7 @@ class RunPlanning:
             sources=callees.tools,
             earlier=await self.intake.usable_results(options, request.pins),
         )
-        made = await planner.make(request, available, tell=self.tell, on_step=on_step)
+        made = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
@@ -232,17 +235,165 @@ class RunPlanning:
             found = template_problems(plan, await self.intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
-    def equip(self, callees: Callees, run: Run) -> Callees:
-        """Adds what a run needs to call its steps: the writer of replies."""
-        steps = run.plan.steps if run.plan else ()
-        shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
-        # Without a writer a reply is its instruction; but results are shown as tables then, too.
-        if self._writer is None and not shows_results:
-            return callees
-        talk, options, history = self.intake.conversations, run.options, replies.no_history
-        if talk is not None and options.thread:
-            history = partial(talk.before, options.thread, options.message)
-        return replace(callees, compose=replies.Replies(run, self._writer, history))
+    async def _change(self, journal: Journal) -> None:
+        """Makes the plan that a person asked for; finished steps are kept."""
+        run = journal.run
+        feedback = run.reason
+        if any(state.attempts for state in run.steps.values()):
+            specs = (await self.intake.callees()).specs
+            feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
+        planned = await self.make(_request(journal, feedback))
+        if planned.plan is None or planned.plan.degraded:
+            assert run.plan is not None  # noqa: S101
+            failed = failure(planned)
+            first = Sentence("review.plan_before", reason=failed.reason)
+            more = (first, *await unapproved.repeats_of_origin(self.intake, run, run.plan))
+            [review] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
+            review = review.replace(drops=tuple(dict.fromkeys((*run.drops, *review.drops))))
+            await journal.append(failed, review, values=recorded_exchanges(planned))
+            return
+        plan, problems = replan.keep_finished(run, planned.plan)
+        found = await unapproved.uncovered(self.intake, journal, plan)
+        again = await unapproved.repeats_of_origin(self.intake, run, plan)
+        reasons = [*found.reasons, *again]
+        if undone := _undone_edits(journal.events, plan):
+            reasons.insert(0, Sentence("review.edits_undone", steps=undone))
+        planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
+        proposal = replace(
+            proposed(planned, cause=run.reason),
+            start=[e.RunResumed()] if run.paused else [],
+            then=[*replan.resets(run, plan)],
+            reasons=reasons,
+            drops=found.drops,
+        )
+        await self.propose(journal, planned, proposal)
+
+    async def at_rest(self, journal: Journal) -> str | None:
+        """Makes another plan for a run that has nothing left to do, if it needs one.
+
+        Returns the reason with which the run ends; None if it goes on or waits for a person.
+        """
+        run, rounds, most = journal.run, self.rounds, self.limits.max_iterations
+        if self.planner is None or run.cancel_asked:
+            return ""
+        if run.origin.kind == "schedule" and (failed := replan.failed_steps(run)):
+            return Sentence(
+                "failed: {steps}; a schedule runs the plan that was approved and no other",
+                steps=failed[:5],
+            )
+        cause = replan.cause_to_revise(run, self.limits, journal.events)
+        if cause is None:
+            return ""
+        if cause.limit == "iterations" and rounds.end_at_limit:
+            return Sentence("the limit of {count} plan iterations", count=most)
+        if cause.limit == "replans" and rounds.end_at_replans:
+            return cause.text
+        if not cause.limit or run.phase is RunStatus.REPLANNING:
+            return await self._revise(journal, cause)
+        question = Sentence(
+            "{count} plans were not enough ({reason}). Make another one?",
+            count=run.replans if cause.limit == "replans" else run.iterations + 1,
+            reason=cause.text,
+        )
+        await journal.append(limit_question(run, cause.limit, question))
+        return None
+
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> str | None:
+        """Makes a plan that continues from the present state; the run ends if there is none."""
+        run, intake = journal.run, self.intake
+        budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
+        refusal = budget.reserve("replan", "replan")
+        if refusal is not None:
+            paused = e.RunPaused(reason=Sentence("the budget is used up"))
+            await journal.append(budget.question(refusal), paused)
+            return None
+        if run.phase is not RunStatus.REPLANNING:
+            await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
+        rethinks = cause.kind == "rethink"
+        feedback = replan.describe_outcomes(run, (await intake.callees()).specs)
+        request = _request(journal, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
+        if cause.kind != "iteration":
+            # Another round is a plan of its own: the rules hold for it alone.
+            request = replace(request, kept=replan.kept_steps(run))
+        # Texts of tools are read only where a person reviews the plan, or the settings trust them.
+        reads = sees_first(run) or intake.policy.ask == "always"
+        reads = reads or self.limits.tool_texts != "reviewed"
+        if reads:
+            results = await load_results(self.journals.store, run) if rethinks else {}
+            texts = replan.texts_of(run, results)
+            request = replace(request, findings=texts)
+        planned = await self.make(request, results=reads)
+        budget.spend("replan", planned.metrics.usage)
+        budget.settle("replan")
+        if planned.plan is not None and not planned.plan.degraded:
+            return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
+        if rethinks:
+            await self._keep_plan(journal, planned)
+            return None
+        await journal.append(failure(planned), values=recorded_exchanges(planned))
+        return joined([cause.text, Sentence("no other plan was found")])
+
+    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> None:
+        """Goes on with the present plan, which thinking it over did not change."""
+        answer = failure(planned)
+        if why:
+            # As text, like every other reason why a model gave no plan.
+            answer = answer.replace(reason=in_language(why, journal.run.locale), problems=())
+        start = e.RunStarted(hash=journal.plan_hash, reason=Sentence("the plan stays as it is"))
+        await journal.append(answer, start, values=recorded_exchanges(planned))
+
+    async def _go_on(
+        self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
+    ) -> str | None:
+        """Continues with a new plan, unless it is unusable or only repeats what was tried."""
+        run, before, made = journal.run, journal.run.plan, planned.plan
+        assert made is not None and before is not None  # noqa: S101, PT018
+        iterates = cause.kind == "iteration"
+        if iterates and self.rounds.join is not None:
+            made = owned(self.rounds.join(before, made))
+        plan, problems = replan.keep_finished(run, made, iterating=iterates)
+        # The goal is the person's; a new plan does not change it, nor when it runs.
+        own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
+        plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
+        earlier = await self.intake.usable_results(run.options, run.earlier)
+        problems = [*await self.intake.check(plan, earlier), *problems]
+        flaw = await self._flaw(journal, plan, problems)
+        if cause.kind == "rethink":
+            if plan.hash == before.hash:
+                flaw = Sentence("thinking it over changed nothing")
+            if flaw:
+                await self._keep_plan(journal, planned, flaw)
+                return None
+        elif flaw:
+            return joined([cause.text, flaw])
+        elif all(
+            (state := run.steps.get(name)) is not None and state.status is StepStatus.DONE
+            for name in plan.by_id
+        ):
+            adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
+            return "" if iterates else adds_nothing
+        reasons, drops = await unapproved.uncovered(self.intake, journal, plan)
+        if read_texts and self.limits.tool_texts != "trust":
+            reasons = (Sentence("review.read_texts"), *reasons)
+        started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
+        asked = e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)
+        planned = replace(planned, plan=plan, problems=tuple(problems))
+        proposal = replace(
+            proposed(planned, cause=cause.text),
+            then=[*replan.resets(run, plan)],
+            review_events=[asked if reasons else started],
+        )
+        await self.propose(journal, planned, proposal)
+        return None
+
+    async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
+        """Says why a run cannot go on with a new plan; empty if it can."""
+        run = journal.run
+        if plan.hash == journal.plan_hash:
+            return Sentence("end.same_plan")
+        results = await load_values(self.journals.store, run)
+        loop = replan.loop_in(journal.events, plan, run, results)
+        return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def close(self) -> None:
         """Stops every early read."""
@@ -307,3 +458,24 @@ def _clarifications(events: Sequence[e.Event]) -> list[str]:
         elif isinstance(body, e.QuestionAnswered) and body.question in asked:
             clarifications.append(f"{asked[body.question]}\n{body.answer}")
     return clarifications
+
+
+def _request(journal: Journal, feedback: str) -> PlanRequest:
+    """Returns the request of a run for another plan, with all that persons asked to change."""
+    run = journal.run
+    asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
+    again = PlanRequest(run.request, run.options, previous=run.plan, feedback=feedback)
+    return replace(again, changes=asked, pins=run.earlier)
+
+
+def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
+    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
+    base = person = None
+    for event in events:
+        if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":
+            person = event.body.plan
+        elif isinstance(event.body, e.PlanProposed):
+            base, person = event.body.plan, None
+    if base is None or person is None:
+        return []
+    return undone_edits(base, person, plan)

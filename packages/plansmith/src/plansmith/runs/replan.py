@@ -51,7 +51,7 @@ CallKey = tuple[str, str]  # what is called, and the mark of its arguments
 class Cause(NamedTuple):
     """Why a run gets a new plan; `limit` is set if a person must be asked first."""
 
-    kind: Literal["failure", "advice", "person", "iteration", "rethink"]
+    kind: Literal["failure", "advice", "iteration", "rethink"]
     text: str
     limit: e.LimitName | None = None
 
@@ -72,32 +72,48 @@ class Rounds:
     join: Callable[[Plan, Plan], Plan] | None = None
 
 
-def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
-    """Returns why an idle run needs a new plan, or None.
-
-    A run of a schedule keeps the plan that was approved for it.
-    """
-    if run.cancel_asked or run.closing or run.plan is None or run.origin.kind == "schedule":
+def cause_to_revise(run: Run, limits: Limits, events: Sequence[e.Event]) -> Cause | None:
+    """Returns why an idle run needs a new plan, or None."""
+    if run.plan is None or not _may_change(run):
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     broken = failed_steps(run)
     failed = [name for name in broken if not was_refused(run, name)]
-    is_off = (run.options.replan or limits.replan) == "never"
-    if (advised or failed) and limits.max_replans and not is_off:
+    if (advised or failed) and limits.max_replans and _when(run, limits) != "never":
         full = run.replans >= _most(limits.max_replans, run, "replans")
         cause = Cause("advice", Sentence("a step asks for another plan"))
         if failed:
             cause = Cause("failure", Sentence("failed: {steps}", steps=failed))
         return cause._replace(limit="replans") if full else cause
-    is_last = limits.max_iterations < 2 or run.plan.enough_context
-    if broken or run.advice is not None or is_last:
+    if ended := ended_since(run, limits, events):
+        text = Sentence("thinking the plan over after {steps}", steps=ended)
+        return Cause("rethink", text)
+    if broken or run.advice is not None or _is_last(run.plan, limits):
         return None
-    full = run.iterations + 1 >= _most(limits.max_iterations, run, "iterations")
+    full = _no_more_rounds(run, limits)
     return Cause("iteration", Sentence("all steps have run"), "iterations" if full else None)
+
+
+def _may_change(run: Run) -> bool:
+    """Tells whether a run may get another plan; a schedule keeps the one that was approved."""
+    return not run.closing and run.origin.kind != "schedule"
+
+
+def _when(run: Run, limits: Limits) -> str:
+    """Returns when the plan of a run is made anew: the run's own setting, or that of all."""
+    return run.options.replan or limits.replan
 
 
 def _most(limit: int, run: Run, name: e.LimitName) -> int:
     return limit + run.grants.get(name, 0)
+
+
+def _is_last(plan: Plan, limits: Limits) -> bool:
+    return limits.max_iterations < 2 or plan.enough_context
+
+
+def _no_more_rounds(run: Run, limits: Limits) -> bool:
+    return run.iterations + 1 >= _most(limits.max_iterations, run, "iterations")
 
 
 def failed_steps(run: Run) -> list[str]:
@@ -108,21 +124,18 @@ def failed_steps(run: Run) -> list[str]:
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     """Tells whether another plan may follow when all steps of the present one have run."""
-    if limits.max_iterations < 2 or run.plan is None or run.plan.enough_context:
+    if run.plan is None or not _may_change(run) or _is_last(run.plan, limits):
         return False
-    most = _most(limits.max_iterations, run, "iterations")
-    is_last = run.iterations + 1 >= most and rounds.end_at_limit
-    return not is_last and not run.closing and run.origin.kind != "schedule"
+    return not (rounds.end_at_limit and _no_more_rounds(run, limits))
 
 
 def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
     """Returns the steps that ended since the plan was thought over, which is due if there are any.
 
-    None if nobody thinks it over: no setting says so, `max_replans` answers have changed the plan,
-    or it is the plan of a schedule, which was approved as it is.
+    None if nobody thinks it over: no setting says so, or `max_replans` answers have changed the
+    plan.
     """
-    when = run.options.replan or limits.replan
-    if when != "after_each" or run.plan is None or run.origin.kind == "schedule" or run.closing:
+    if _when(run, limits) != "after_each" or run.plan is None or not _may_change(run):
         return None
     names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []

@@ -14,8 +14,8 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
-from plansmith.plan.planning import PlanRequest
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
@@ -24,17 +24,19 @@ from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
-from plansmith.runs.revising import PlanReviser
+from plansmith.runs.replan import Rounds
 from plansmith.runs.stopping import RunStopping
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.ports import Clock, Store
+    from plansmith.ports import Clock, Planner, ReplyWriter, Store
     from plansmith.runs import editing as edits
     from plansmith.runs import undoing
-    from plansmith.runs.replan import Rounds
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.planning import StandingReview
 else:
     lazy_modules(
         globals(),
@@ -49,20 +51,24 @@ _BATCH_SIZE: Final = 100
 class RunService:
     """Creates, plans, executes and resumes runs; `await smith.runs()` returns them all."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
-        planning: RunPlanning,
+        journals: Journals,
+        intake: PlanIntake,
+        planner: Planner | None = None,
+        writer: ReplyWriter | None = None,
+        limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
+        standing: StandingReview | None = None,
     ) -> None:
-        journals, intake, limits = planning.journals, planning.intake, planning.limits
+        limits = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
-        self.journals, self.intake, self.planning = journals, intake, planning
-        self.lists = RunLists(journals)
+        self.journals, self.intake, self.lists = journals, intake, RunLists(journals)
         self.budgets = RunBudgets(
             journals.store,
             journals.clock,
@@ -70,22 +76,23 @@ class RunService:
             limits=budget,
             shared=shared_budget,
         )
-        self.reviser = PlanReviser(
-            planning=planning, budgets=self.budgets, limits=limits, rounds=rounds
+        self.planning = RunPlanning(
+            journals=journals,
+            intake=intake,
+            budgets=self.budgets,
+            planner=planner,
+            limits=limits,
+            rounds=rounds or Rounds(),
+            standing=standing,
         )
-        self.execution = RunExecution(reviser=self.reviser, budgets=self.budgets)
+        self.execution = RunExecution(planning=self.planning, budgets=self.budgets, writer=writer)
         self.stopping = RunStopping(journals=journals, execution=self.execution)
-        self.create = planning.create
+        self.create = self.planning.create
 
     @cached_property
     def editing(self) -> edits.PlanEditing:
-        """Changes plans as persons ask."""
-        return edits.PlanEditing(self.reviser, self.execution, self.stopping)
-
-    @cached_property
-    def repeating(self) -> edits.RunRepeating:
-        """Repeats runs that are over."""
-        return edits.RunRepeating(self.reviser)
+        """Changes plans as persons ask, and repeats runs that are over."""
+        return edits.PlanEditing(self.planning, self.execution, self.stopping)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -137,18 +144,17 @@ class RunService:
                 if not parks and await self.execution.wait_for_time(run):
                     continue
                 return run
-            if await self.execution.begin_new(run_id):
-                continue
-            journal = await self.journals.load(run_id)
-            journal.need_sound()
+            journal = self.journals.pop_new(run_id)
+            if journal is None or journal.run.questions or not may_execute(journal.run):
+                journal = await self.journals.load(run_id)
+                journal.need_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
             if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
                 continue
-            if may_execute(journal.run) and await self.execution.begin(journal) is not None:
-                continue
-            (journal := await self.journals.load(run_id)).need_sound()
-            return await self.journals.whole(journal)
+            if not may_execute(journal.run):
+                return await self.journals.whole(journal)
+            self.execution.begin(journal)
 
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
@@ -168,11 +174,7 @@ class RunService:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
         if self.planning.planner is None or self.planning.is_planning(journal.id):
             return False
-        if journal.run.changing:
-            async with self.journals.owners.owning(journal.id) as journal.fence:
-                await self.reviser.change(journal)
-        else:
-            await self.planning.plan(journal)
+        await self.planning.plan(journal)
         self.journals.keep_new(journal)
         return True
 
@@ -181,7 +183,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.current(run.id)
-        await self.planning.plan(journal, PlanRequest(run.request, run.options, triaged=triaged))
+        await self.planning.plan(journal, triaged=triaged)
         return await self.journals.whole(journal)
 
     async def decide(
@@ -211,22 +213,11 @@ class RunService:
             await self.execution.replan_or_conclude(journal)
         return await self.journals.whole(journal)
 
-    async def metrics(self) -> dict[str, Json]:
-        """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        return {**(await self.lists.sums()).planning}
-
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
         journal = await self.journals.load(run_id)
         if journal.run.plan is None and not journal.run.status.over:
             await journal.append(e.RunFinished(status="failed", reason=reason))
-
-    async def end_unused(self, run_id: str, *, reason: str, by: e.Who) -> None:
-        """Ends a run that was only planned, because its plan is used elsewhere."""
-        journal = await self.journals.load(run_id)
-        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
-            ending = e.RunFinished(status="cancelled", reason=reason)
-            await journal.append(ending, by=e.actor(by))
 
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """Resumes all runs after a restart: makes missing plans, continues what was running.
@@ -239,49 +230,42 @@ class RunService:
         """
         names = await self.store.open_runs()
         await self.journals.owners.refresh()
-        found: list[asyncio.Future[Run] | Journal | BaseException | None] = []
+        found: list[asyncio.Future[Run] | BaseException | None] = []
+        unplanned: list[str] = []
         for start in range(0, len(names), _BATCH_SIZE):
-            some = map(self._resume, names[start : start + _BATCH_SIZE])
+            some = (self._resume(each, unplanned) for each in names[start : start + _BATCH_SIZE])
             with uncollected():
                 found += await asyncio.gather(*some, return_exceptions=True)
-        for journal in [each for each in found if isinstance(each, Journal)]:
-            found += await asyncio.gather(self._finish(journal), return_exceptions=True)
-        for each in found:
-            if isinstance(each, RunBusy):
-                busy(each)
-            elif isinstance(each, BaseException) and not isinstance(each, JournalDamaged):
-                raise each  # the others are being executed
+        for each in unplanned:  # one after the other: a model makes their plans
+            found += await asyncio.gather(self._resume(each), return_exceptions=True)
         executing = [each for each in found if isinstance(each, asyncio.Future)]
-        runs = await asyncio.gather(*executing)
-        for each in found:
-            if isinstance(each, JournalDamaged):
-                raise each
-        return runs
+        ended = await asyncio.gather(*executing, return_exceptions=True)
+        wrong = [each for each in (*found, *ended) if isinstance(each, BaseException)]
+        for error in sorted(wrong, key=lambda each: isinstance(each, JournalDamaged)):
+            if not isinstance(error, RunBusy):
+                raise error
+            busy(error)
+        return [each for each in ended if isinstance(each, Run)]
 
-    async def _resume(self, run_id: str) -> asyncio.Future[Run] | Journal | None:
-        """Executes a run that was being executed; returns its task, or its journal to be planned.
+    async def _resume(
+        self, run_id: str, unplanned: list[str] | None = None
+    ) -> asyncio.Future[Run] | None:
+        """Goes on with a run that had begun, and makes its plan first if it waits for one.
 
-        None if nothing is to be done here.
+        With `unplanned`, one that waits for its plan is only put there.
         """
         journal = await self.journals.load(run_id)
         journal.need_sound()
         if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None
         if isinstance(next_move(journal.run), MakePlan):
-            return journal
-        return await self._go_on(journal)
-
-    async def _finish(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Makes the plan of a run, and goes on with one that had begun before."""
-        if not await self._plan(journal):
-            return None
-        self.journals.pop_new(journal.id)
-        return await self._go_on(journal)
-
-    async def _go_on(self, journal: Journal) -> asyncio.Future[Run] | None:
+            if unplanned is not None:
+                unplanned.append(run_id)
+                return None
+            await self._plan(journal)
         await self._expire(journal)
         match next_move(journal.run):
             case Execute(begun=True) | Conclude():
-                return await self.execution.begin(journal)
+                return self.execution.begin(journal)
             case _:
                 return None

@@ -36,10 +36,11 @@ async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[
 
 async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
     """Returns the approval of exactly this plan if there is one, else a review request."""
-    name, approver = schedule.name, e.actor(schedule.approved_by)
+    name = schedule.name
+    approver = e.Actor(kind="person", name=schedule.approved_by, user=schedule.approver)
     acts = bool(await intake.acting(plan))
     alone = applies(intake.policy.second_person, acts=acts) and same_user(
-        e.actor(schedule.by).identity, approver.identity
+        schedule.by, approver.identity
     )
     if plan.hash != schedule.approved:
         code = "review.schedule_other" if schedule.approved else "review.schedule_none"

@@ -41,7 +41,7 @@ class Firing:
 
     def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
-        self._intake, self._tell = runs.intake, runs.planning.tell
+        self._intake, self._tell = runs.intake, runs.journals.tell
         self._templates = templates
         # What executes fires here, by their runs, and what was computed of each schedule.
         self._own: dict[str, asyncio.Task[None]] = {}

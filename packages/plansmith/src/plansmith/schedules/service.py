@@ -135,7 +135,7 @@ class Schedules(Firing):
             "inputs": {**(inputs or {})},
             "request": request,
             "name": name or "schedule",
-            "by": e.actor(by).name,
+            "by": e.actor(by).identity or e.actor(by).name,
         }
         alone = self._intake.policy.second_person == "never"
         if part_of is not None and part_of.asked_by and not alone:
@@ -176,8 +176,11 @@ class Schedules(Firing):
     ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
         who, plan = _need_person(by), await self.plan_of(schedule)
+        signed: dict[str, Any] = {"approved": approve}
+        if approve:
+            signed |= {"approved_by": who.name, "approver": who.user}
         if plan is None:
-            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
+            return schedule.replace(**signed)
         await self.require_unattended(plan)
         if not approve:
             hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
@@ -187,7 +190,7 @@ class Schedules(Firing):
         await need_second_scheduler(plan, who, source, self._intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._intake.definitions(plan)
-        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
+        return schedule.replace(plan=kept, tools=tools, **signed)
 
     async def _free_name(self, schedule: Schedule, *, wanted: str) -> str:
         """Returns a name that no other schedule has: the wanted one, or its request or goal."""
@@ -261,9 +264,12 @@ class Schedules(Firing):
         return made
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
-        names = ", ".join(each.name for each in made)
-        reason = Sentence("it runs as the schedule {schedule}", schedule=names)
-        await self._runs.end_unused(run_id, reason=reason, by=by)
+        """Ends a run that was only planned, because its plan runs as these schedules."""
+        journal = await self._journals.load(run_id)
+        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
+            names = ", ".join(each.name for each in made)
+            reason = Sentence("it runs as the schedule {schedule}", schedule=names)
+            await journal.append(e.RunFinished(status="cancelled", reason=reason), by=e.actor(by))
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""

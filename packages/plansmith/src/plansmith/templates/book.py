@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
-from plansmith.engine.call import Callees
 from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, canonical_json, parse_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Clock, Record, Store
+from plansmith.ports import Record, Store
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.template import (
     REQUEST,
@@ -35,25 +33,13 @@ from plansmith.templates.template import (
 
 if TYPE_CHECKING:
     from plansmith.formats import text as dialect_text
+    from plansmith.runs.service import RunService
 else:
     lazy_modules(globals(), dialect_text="plansmith.formats.text")
-
-__all__ = ["Template", "TemplateBook", "exported"]
 
 # Every version is a record of this kind. One that is removed is kept, for runs that use it.
 _KIND: Final = "template"
 _REMOVED: Final = "removed"
-
-
-class Intake(Protocol):
-    """What templates need of `PlanIntake`."""
-
-    store: Store
-    clock: Clock
-    templates: dict[str, Plan]
-
-    async def callees(self) -> Callees: ...
-    def agents(self) -> list[AgentSpec]: ...
 
 
 class TemplateBook:
@@ -75,9 +61,8 @@ class TemplateBook:
         'greet@1'
     """
 
-    def __init__(self, smith: Any) -> None:
-        self._submit: Callable[..., Awaitable[Run]] = smith.runs.submit
-        self._intake: Intake = smith.runs.intake
+    def __init__(self, runs: RunService) -> None:
+        self._runs, self._intake = runs, runs.intake
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
@@ -264,7 +249,7 @@ class TemplateBook:
         """
         template = await self.get(name, language=language)
         plan = await self.plan(name, inputs, language=language)
-        return await self._submit(
+        return await self._runs.submit(
             plan,
             request=plan.goal or template.request,
             origin=Origin(kind="template", id=template.full_name),
@@ -302,12 +287,6 @@ async def usable_templates(
         if name.partition("@")[0] not in stored:
             known[name] = given_template(name, plan)
     return known
-
-
-def exported(template: Template, *, yaml: bool = False) -> Json | str:
-    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
-    value = template.to_json()
-    return dialect_text.write_yaml(value) if yaml else value
 
 
 @cache

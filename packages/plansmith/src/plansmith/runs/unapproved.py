@@ -1,0 +1,114 @@
+"""What another plan of a run would do that no person has approved, or that was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from plansmith.engine.journal import Journal, load_values
+from plansmith.engine.units import place_of
+from plansmith.errors import NotFound
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.review.coverage import Coverage, coverage
+from plansmith.runs import replan
+
+if TYPE_CHECKING:
+    from plansmith.plan.plan import Plan
+    from plansmith.runs.intake import PlanIntake
+
+
+async def uncovered(intake: PlanIntake, journal: Journal, plan: Plan) -> Coverage:
+    """Returns what a revision does that no person has approved.
+
+    It is compared with the plan approved last, not with the previous revision, so that many
+    small revisions cannot add up to something new.
+    """
+    run = journal.run
+    if run.covered is None or run.plan is None:
+        return Coverage(())
+    after = (await intake.facts(plan)).calls
+    done = [
+        after.keys[name]
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE and name in after.keys
+    ]
+    found = coverage((await intake.facts(*run.covered)).calls, after, happened=done)
+    again = await repeated(intake, journal, plan)
+    # What a person skipped stays skipped in its step, and must not be done by another one.
+    out = {
+        place_of(run.plan, name, run.templates)
+        for name, state in run.steps.items()
+        if replan.is_left_out(state)
+    }
+
+    def is_out(place: str) -> bool:
+        return any(place == step or place.startswith(f"{step}/") for step in out if step)
+
+    before = (await intake.facts(run.plan, run.templates)).calls
+    keys = {call.key for call in before.acting if is_out(call.place)}
+    left = [
+        Sentence("review.left_out", call=call.text)
+        for call in after.acting
+        if call.key in keys and not is_out(call.place)
+    ]
+    made = {call.text for call in after.acting}
+    lost = (*(text for text in run.dropped if text not in made), *found.drops)
+    return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+
+
+async def repeated(
+    intake: PlanIntake, journal: Journal, plan: Plan, *, names: bool = False
+) -> tuple[str, ...]:
+    """Returns a reason for each call that a new plan repeats in a step that has not made it.
+
+    Whoever approved two equal calls wants both. Calls are compared by their arguments if these
+    are known by now, else by how the plan writes them. A step that now makes a different call
+    counts too, unless `names` is set.
+    """
+    run = journal.run
+    if run.plan is None:
+        return ()
+    templates = {**intake.templates, **run.templates, **await intake.contents(plan)}
+    before = (await intake.facts(run.plan, run.templates)).calls
+    old = {call.place: call.key for call in before.acting}
+    begun = {
+        place
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE or state.made or replan.is_in_doubt(state)
+        if (place := place_of(run.plan, name, templates)) in old
+    }
+    keys = {old[place] for place in begun}
+    approved = (await intake.facts(*run.covered)).calls.acting if run.covered else []
+    wanted = {(call.place, call.key) for call in approved}
+    calls = replan.calls_made(journal.events) if run.calls else ()
+    made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
+    results = await load_values(intake.store, run)
+    planned = replan.resolved_calls(plan, results, templates)
+    return tuple(
+        Sentence("review.repeats", call=call.text)
+        for call in (await intake.facts(plan)).calls.acting
+        if (call.place, call.key) not in wanted
+        if call.place not in begun or (old[call.place] != call.key and not names)
+        if call.key in keys or planned[call.place] & made
+    )
+
+
+async def repeated_by(
+    intake: PlanIntake, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
+) -> tuple[str, ...]:
+    """Returns the changes that an earlier run has made and the plan of another would repeat."""
+    effects = replan.done_again(journal.run, plan, kept, await intake.acting(plan))
+    return tuple(dict.fromkeys((*effects, *await repeated(intake, journal, plan, names=True))))
+
+
+async def repeats_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
+    """Returns the changes that the repeated run has made and the plan would make again."""
+    if run.origin.kind != "run":
+        return ()
+    try:
+        journal = await Journal.load(run.origin.id, store=intake.store, clock=intake.clock)
+    except NotFound:
+        return ()  # it was deleted
+    return await repeated_by(intake, journal, plan, replan.carried_over(run, plan))
