@@ -143,22 +143,22 @@ class Callees:
     ) -> Outcome:
         """Makes the call. Every failure is an outcome; only cancellation is raised.
 
-        `results` are needed to fill inputs with secrets again.
+        `results` are needed to fill inputs with secrets again. Whoever calls keeps the time limit.
         """
         results, secrets = results or {}, self.secrets
         if secrets is None:
-            return await self._try(unit, self._make(unit, inputs, call, results))
+            return await self._try(unit, inputs, call, results)
         try:
             inputs = _with_secrets(unit, inputs, secrets, results)
         except PlansmithError as error:
             return Failed(str(error))
-        call = _hiding(call, secrets)
-        return _hidden(await self._try(unit, self._make(unit, inputs, call, results)), secrets)
+        return _hidden(await self._try(unit, inputs, _hiding(call, secrets), results), secrets)
 
-    async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
+    async def _try(
+        self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
+    ) -> Outcome:
         try:
-            async with asyncio.timeout(self.timeout(unit)):
-                value = await work
+            value = await self._make(unit, inputs, call, results)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
             return self._failed(unit, error)
         flaw = self.flaw(unit, value)
@@ -171,8 +171,7 @@ class Callees:
         """
         match error:
             case TimeoutError():
-                late = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
-                return self.in_doubt(unit, late, kind="time", again=True)
+                return self.late(unit)
             case OutcomeUnknown():
                 why = error_text(error)
                 return self.in_doubt(unit, why, again=error.again, wait=error.retry_after)
@@ -187,6 +186,11 @@ class Callees:
                 raise error
             case _:
                 return self.in_doubt(unit, named(error))
+
+    def late(self, unit: Unit) -> Outcome:
+        """Returns the outcome of a call that gave no result within its time limit."""
+        why = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
+        return self.in_doubt(unit, why, kind="time", again=True)
 
     def in_doubt(
         self,
