@@ -18,7 +18,6 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not as why_alone
-from plansmith.plan.summary import summary_of
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
 from plansmith.templates.template import runs_templates
@@ -209,7 +208,7 @@ class RunExecution:
                     past = await self._intake.past()
                     await active.executor.execute()
                     if journal.run.phase.over:
-                        past.learn(summary_of(journal.run).calls)
+                        past.learn(journal.summary.calls)
                     if active.executor.leaves and not journal.run.paused:
                         return True
                     idle = True
@@ -279,7 +278,7 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
-        past.learn(summary_of(journal.run).calls)
+        past.learn(journal.summary.calls)
         return False
 
     def leave_all(self) -> None:
