@@ -7,7 +7,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
@@ -182,16 +182,9 @@ class Journal:
         # Write, under the term of the claim.
         fence = self.fence
         summary = None if same else summary_of(later)
-        write = partial(
-            self._store.append,
-            events,
-            values,
-            status=status.value,
-            summary=summary,
-            term=fence.term if fence is not None else 0,
-        )
+        term = fence.term if fence is not None else 0
         began = fence.now() if fence is not None else 0.0
-        await self._write(events, write)
+        await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._run, self._summary = later, summary
@@ -200,13 +193,16 @@ class Journal:
             await self._confirm(fence)
         return events
 
-    async def _write(self, events: Sequence[e.Event], write: Write) -> None:
+    async def _write(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content], **about: Any
+    ) -> None:
         try:
             try:
-                await write()
+                await self._store.append(events, values, **about)
             except StoreAway as away:
                 if self.retry is None:
                     raise
+                write = partial(self._store.append, events, values, **about)
                 await self.retry.until_done(partial(self._write_again, events, write), away)
         except StaleWriter:
             after = len(self.events)

@@ -443,7 +443,7 @@ Entry = AnyBody | tuple[AnyBody, Actor]
 
 
 class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
-    """One entry of a run's journal, with the texts of its body and actor as they are stored."""
+    """One entry of a run's journal, with the texts of its time, body and actor as stored."""
 
     run: str
     number: int
@@ -452,6 +452,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
     body: AnyBody
     before: str = ""
     hash: str
+    at_text: bytes
     body_text: bytes
     by_text: bytes
 
@@ -476,7 +477,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
         return self._with_body({"type": self.body.type, **self.body.shown_json(locale)})
 
     def _with_body(self, body: Json) -> dict[str, Json]:
-        at, by = event_body.moment(self.at), data.parse_json(self.by_text)
+        at, by = self.at_text.decode(), data.parse_json(self.by_text)
         head: dict[str, Json] = {"run": self.run, "number": self.number, "at": at, "by": by}
         return head | {"body": body, "before": self.before, "hash": self.hash}
 
@@ -514,6 +515,7 @@ def next_events(
             body=body,
             before=before,
             hash=digest,
+            at_text=when,
             body_text=text,
             by_text=by_text,
         )
@@ -566,14 +568,16 @@ def stored_event(
 ) -> Event:
     """Reads an event from its stored texts; the hash is not checked."""
     try:
+        when = event_body.read_moment(at)
         return Event(
             run=run,
             number=number,
-            at=event_body.read_moment(at),
+            at=when,
             by=_read_actor(by),
             body=_decoder(event_body.read_field).decode(body),
             before=before,
             hash=hash,
+            at_text=event_body.moment_text(when),
             body_text=body,
             by_text=by,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -147,8 +147,8 @@ class SqliteStore(DatabaseStore):
             raise closed() from None
         await asyncio.shield(work)
 
-    async def _submit(self, request: Append) -> None:
-        await self._queue.submit(request)
+    def _submit(self, request: Append) -> Awaitable[Any]:
+        return self._queue.submit(request)
 
     async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
         return await self._queue.submit(ChangeClaim(run, steps, given))
