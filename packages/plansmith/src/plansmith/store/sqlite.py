@@ -42,11 +42,11 @@ from plansmith.store.sqlite_file import (
 _T = TypeVar("_T")
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
-_ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # noqa: S608 - constants
+_ROWS: Final = f"SELECT {COLUMNS} FROM journals WHERE run = ? ORDER BY number"  # noqa: S608 - constants
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
     SELECT name, runs.id, last, hash, coalesce(term, 0) FROM runs
-    JOIN events ON events.run = name AND number = last
+    JOIN events ON events.run = runs.id AND number = last
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
@@ -314,13 +314,13 @@ class Ledger:
         for request in appends:
             if request.events and not self._place(request, heads):
                 continue
-            for row in request.rows:
-                self._last_event += 1
-                events.append((self._last_event, request.run, *row))
             for digest, text in request.values:
                 contents[digest] = (digest, day, text.decode())
             if request.events:
                 head = heads[request.run]
+                for row in request.rows:
+                    self._last_event += 1
+                    events.append((self._last_event, head.id, *row))
                 runs[request.run] = (head.id, request.run, head.number, request.status)
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)
