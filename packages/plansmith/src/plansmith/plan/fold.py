@@ -72,10 +72,12 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
 
 def apply(run: Run, events: Sequence[e.Event]) -> Run:
     """Returns the run after these events; in it every step that has not started waits."""
+    if not events:
+        return run
     later = _Fold(run)
     for event in events:
         later.take(event)
-    return later.result() if events else run
+    return later.result()
 
 
 def with_ready_steps(run: Run) -> Run:
