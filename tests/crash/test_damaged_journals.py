@@ -247,8 +247,8 @@ IN_A_FILE = {
 def damage_file(path: Path, run: str, change: str) -> None:
     """Change the last row of a run by hand."""
     with closing(sqlite3.connect(path)) as file, file:
-        last = "number = (SELECT max(number) FROM events WHERE run = :run)"
-        file.execute(f"UPDATE events SET {change} WHERE run = :run AND {last}", {"run": run})
+        last = "SELECT max(position) FROM events JOIN runs ON runs.id = run WHERE name = :run"
+        file.execute(f"UPDATE events SET {change} WHERE position = ({last})", {"run": run})
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,8 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     last = len(await world.store.events(damaged))
     await world.smith.close()
     if kind == "postgres":
-        where = f"run = '{damaged}' AND number = {last}"
+        known = f"SELECT id FROM plansmith.runs WHERE name = '{damaged}'"
+        where = f"run = ({known}) AND number = {last}"
         statement = f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}"
         request.getfixturevalue("postgres_server").sql(statement, database=url)
     else:
@@ -430,7 +431,7 @@ async def test_a_whole_run_that_was_deleted_by_hand_is_noticed_and_one_by_a_verb
     assert await missing_runs(store) == []
     await store.close()
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("DELETE FROM events WHERE run = 'b'")
+        file.execute("DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = 'b')")
         file.execute("DELETE FROM runs WHERE name = 'b'")
     errors = [each.message for each in await diagnose(f"sqlite:///{path}") if each.level == "error"]
     assert any("1 of 2 runs" in each for each in errors)
@@ -443,16 +444,14 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
         await store.append(journal(run, 20))
     assert await store.delete_run("c")
     assert await missing_runs(store) == []
-    postgres_server.sql(
-        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=url
-    )
+    postgres_server.sql("DELETE FROM plansmith.events WHERE run = 1 AND number = 20", database=url)
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a")
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a", after=19)
     assert (await store.sound("a")).last == 20
     postgres_server.sql(
-        "DELETE FROM plansmith.events WHERE run = 'b'; DELETE FROM plansmith.runs WHERE id = 2",
+        "DELETE FROM plansmith.events WHERE run = 2; DELETE FROM plansmith.runs WHERE id = 2",
         database=url,
     )
     [found] = await missing_runs(store)

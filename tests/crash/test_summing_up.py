@@ -114,7 +114,7 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
 ) -> None:
     assert summing(path).wait() == 0
     [[run]] = sql(path, "SELECT name FROM runs WHERE id = 2")
-    sql(path, f"UPDATE events SET body = body || ' ' WHERE run = '{run}' AND number = 4")
+    sql(path, "UPDATE events SET body = body || ' ' WHERE run = 2 AND number = 4")
     if finder == "the doctor":
         await diagnose(f"sqlite:///{path}")
     async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:

@@ -26,15 +26,15 @@ WITH taken AS (
     UNION ALL
     SELECT runs.id, name FROM allowed AS unit JOIN runs USING (name)
     JOIN events AS head
-        ON head.run = name AND head.number = unit.number - 1 AND head.hash = unit.before
+        ON head.run = runs.id AND head.number = unit.number - 1 AND head.hash = unit.before
 ), opened AS (
     INSERT INTO events (position, run, {columns})
-    SELECT position + place, name, {columns}
+    SELECT position + place, id, {columns}
     FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
     ON CONFLICT DO NOTHING RETURNING run
 ), won AS (
     SELECT name, id, last, number, status FROM unit JOIN following USING (name)
-    WHERE name IN (SELECT run FROM opened)
+    WHERE id IN (SELECT run FROM opened)
 ), ended AS (
     UPDATE runs SET last = won.last, status = won.status
     FROM won WHERE runs.id = won.id AND won.number > 1
@@ -51,7 +51,7 @@ WITH taken AS (
     WHERE EXISTS (SELECT FROM made)
 ), completed AS (
     INSERT INTO events (position, run, {columns})
-    SELECT position + place, name, rest.number, at, by, type, hash, body FROM unnest(
+    SELECT position + place, id, rest.number, at, by, type, hash, body FROM unnest(
         %(rest_runs)b::text[], %(rest_places)b::int[],
         %(rest_numbers)b::int[], %(rest_ats)b::text[], %(rest_bys)b::text[],
         %(rest_types)b::text[], %(rest_hashes)b::text[], %(rest_bodies)b::text[]

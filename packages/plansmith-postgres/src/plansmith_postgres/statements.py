@@ -40,7 +40,7 @@ APPEND: Final = (
         put_again=PUT_AGAIN,
     )
 )
-HASH: Final = "SELECT hash FROM events WHERE run = %s AND number = %s"
+HASH: Final = "SELECT hash FROM journals WHERE run = %s AND number = %s"
 
 
 def units_of(

@@ -59,8 +59,8 @@ class PostgresStore(DatabaseStore):
         for connection in (self._writing, self._reading, self._listening, self._changing):
             await connection.close()
 
-    async def _submit(self, request: Append) -> None:
-        await self._queue.submit(request)
+    def _submit(self, request: Append) -> Awaitable[Any]:
+        return self._queue.submit(request)
 
     async def _commit(self, batch: Sequence[Request]) -> None:
         rest: Sequence[Append] = [each for each in batch if isinstance(each, Append)]

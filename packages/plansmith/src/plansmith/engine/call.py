@@ -143,26 +143,23 @@ class Callees:
     ) -> Outcome:
         """Makes the call. Every failure is an outcome; only cancellation is raised.
 
-        `results` are needed to fill inputs with secrets again.
+        `results` are needed to fill inputs with secrets again. Whoever calls keeps the time limit.
         """
         results, secrets = results or {}, self.secrets
-        if secrets is None:
-            return await self._try(unit, self._make(unit, inputs, call, results))
+        if secrets is not None:
+            try:
+                inputs = _with_secrets(unit, inputs, secrets, results)
+            except PlansmithError as error:
+                return Failed(str(error))
+            call = _hiding(call, secrets)
         try:
-            inputs = _with_secrets(unit, inputs, secrets, results)
-        except PlansmithError as error:
-            return Failed(str(error))
-        call = _hiding(call, secrets)
-        return _hidden(await self._try(unit, self._make(unit, inputs, call, results)), secrets)
-
-    async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
-        try:
-            async with asyncio.timeout(self.timeout(unit)):
-                value = await work
+            value = await self._make(unit, inputs, call, results)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
-            return self._failed(unit, error)
-        flaw = self.flaw(unit, value)
-        return self.in_doubt(unit, flaw, kind="result") if flaw else Done(value)
+            outcome = self._failed(unit, error)
+        else:
+            flaw = self.flaw(unit, value)
+            outcome = self.in_doubt(unit, flaw, kind="result") if flaw else Done(value)
+        return outcome if secrets is None else _hidden(outcome, secrets)
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
         """Returns the outcome of a call that raised an error; raises a cancellation again.
@@ -171,8 +168,7 @@ class Callees:
         """
         match error:
             case TimeoutError():
-                late = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
-                return self.in_doubt(unit, late, kind="time", again=True)
+                return self.late(unit)
             case OutcomeUnknown():
                 why = error_text(error)
                 return self.in_doubt(unit, why, again=error.again, wait=error.retry_after)
@@ -187,6 +183,11 @@ class Callees:
                 raise error
             case _:
                 return self.in_doubt(unit, named(error))
+
+    def late(self, unit: Unit) -> Outcome:
+        """Returns the outcome of a call that gave no result within its time limit."""
+        why = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
+        return self.in_doubt(unit, why, kind="time", again=True)
 
     def in_doubt(
         self,
@@ -205,19 +206,19 @@ class Callees:
         again = self.is_repeatable(unit) if unsure else again
         return Failed(why, again=again, kind=kind, wait=wait, unsure=unsure)
 
-    async def _make(
+    def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
-    ) -> Json:
+    ) -> Awaitable[Json]:
         match unit.step:
             case ToolStep(tool=name) if name in self.tools:
-                return await self.tools[name].call(name, inputs, call)
+                return self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name) if name in self.agents:
                 more = cast("dict[str, Json]", inputs["inputs"])
-                return await self.agents[name].work(str(inputs["task"]), more, call)
+                return self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep(instruction=text, style=style):
                 if self.compose is None or style == "exact":
-                    return str(inputs["instruction"])
-                return await self.compose(text, call, cited(unit, results), style)
+                    return _written(str(inputs["instruction"]))
+                return self.compose(text, call, cited(unit, results), style)
             case ToolStep(tool=name):
                 why = Sentence("there is no tool called '{name}'", name=name)
             case AgentStep(agent=name):
@@ -250,6 +251,11 @@ class Callees:
                 with suppress(BadSchema):
                     self._validators[tool] = validator(spec.output_schema)
         return self._validators[tool]
+
+
+async def _written(text: str) -> str:
+    """Returns a reply that nobody has to write."""
+    return text
 
 
 def _with_secrets(

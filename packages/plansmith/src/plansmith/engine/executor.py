@@ -264,12 +264,12 @@ class Executor:
             now = self._clock.now()
             state.wakes = {name: until for name, until in state.wakes.items() if until > now}
         blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        is_blocked = partial(self._is_blocked, started)
         while queue.ready and len(running) + len(started) < self._limits.width:
             if not self._may_start:
                 break
             # A step that opens in this loop may bring a round that has to wait.
-            name = queue.take(is_blocked if blocks or state.wakes else None)
+            is_blocked = partial(self._is_blocked, started) if blocks or state.wakes else None
+            name = queue.take(is_blocked)
             if name is None:
                 break
             unit = state.units[name]

@@ -15,7 +15,7 @@ from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting
 from plansmith.plan.run import ReportText, Run, RunStatus, Steps, StepState
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.plan.summary import summary_of
+from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Clock, Reply, Store
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Journal:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
+        self._summary: RunSummary | None = None
         self.events: list[e.Event] = []
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
@@ -176,31 +177,32 @@ class Journal:
             hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
         # While steps of one plan run, nobody needs another summary.
-        same = later.status is RunStatus.RUNNING and later.plan is self._run.plan
-        summary = None if same else summary_of(later)
+        status = later.status
+        same = status is RunStatus.RUNNING and later.plan is self._run.plan
         # Write, under the term of the claim.
         fence = self.fence
-        about: dict[str, Any] = {"status": later.status.value, "summary": summary}
-        if fence is not None and fence.term:
-            about["term"] = fence.term
-        write = partial(self._store.append, events, values, **about)
+        summary = None if same else summary_of(later)
+        term = fence.term if fence is not None else 0
         began = fence.now() if fence is not None else 0.0
-        await self._write(events, write)
+        await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
-            self._run = later
+            self._run, self._summary = later, summary
             self.events += events
         if fence is not None and fence.is_in_doubt(began):
             await self._confirm(fence)
         return events
 
-    async def _write(self, events: Sequence[e.Event], write: Write) -> None:
+    async def _write(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content], **about: Any
+    ) -> None:
         try:
             try:
-                await write()
+                await self._store.append(events, values, **about)
             except StoreAway as away:
                 if self.retry is None:
                     raise
+                write = partial(self._store.append, events, values, **about)
                 await self.retry.until_done(partial(self._write_again, events, write), away)
         except StaleWriter:
             after = len(self.events)
@@ -258,6 +260,14 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         return self._run.replace(damage=_text(self.damage)) if self.damage else self._run
+
+    @property
+    def summary(self) -> RunSummary:
+        """Returns the summary of the run, which is made once after its last event."""
+        number = len(self.events)
+        if self._summary is None or self._summary.number != number or self.damage is not None:
+            self._summary = summary_of(self.run)
+        return self._summary
 
     @property
     def steps(self) -> Mapping[str, StepState]:

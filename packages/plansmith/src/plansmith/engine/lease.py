@@ -44,18 +44,13 @@ class Fence:
     `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
     """
 
-    __slots__ = ("_lease", "_tell_lost", "lost", "run", "term", "uses")
+    __slots__ = ("_lease", "_tell_lost", "is_in_doubt", "lost", "now", "run", "term", "uses")
 
     def __init__(self, run: str, lease: Lease, tell_lost: Callable[[str], None]) -> None:
         self.run, self._lease, self._tell_lost = run, lease, tell_lost
+        self.now, self.is_in_doubt = lease.now, lease.is_in_doubt
         self.term = self.uses = 0
         self.lost = False
-
-    def now(self) -> float:
-        return self._lease.now()
-
-    def is_in_doubt(self, since: float) -> bool:
-        return self._lease.is_in_doubt(since)
 
     async def confirm(self) -> None:
         """Renews the lease, and raises `RunTakenOver` if another process has the run now."""

@@ -83,11 +83,18 @@ class EarlyReads:
                 key=key, spend=read.spent.append, advise=lambda advised, _: advice.append(advised)
             )
             given = cast("dict[str, Json]", inputs.value())
-            outcome = await self._callees.call(Unit(step.id, step), given, call)
+            outcome = await self._called(Unit(step.id, step), given, call)
             if advice:  # which only a step can give
                 outcome = Failed(Sentence("it advises about the plan, so its step calls again"))
             async with self._lock:
                 await self._record({key: outcome})
+
+    async def _called(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Outcome:
+        try:
+            async with asyncio.timeout(self._callees.timeout(unit)):
+                return await self._callees.call(unit, inputs, call)
+        except TimeoutError:
+            return self._callees.late(unit)
 
     async def _record(self, outcomes: Mapping[str, Outcome]) -> None:
         """Records how calls ended, in one append."""

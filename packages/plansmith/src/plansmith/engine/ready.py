@@ -33,7 +33,8 @@ class ReadyQueue:
             self._missing[node] = len(left)
             for need in left:
                 self._followers.setdefault(need, []).append(node)
-            self.put_back(node)
+            if not left:
+                self.put_back(node)
 
     def finish(self, node: str) -> None:
         """Marks a node as done: nodes that waited only for it become ready."""

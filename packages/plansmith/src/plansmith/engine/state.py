@@ -237,12 +237,17 @@ class State:
         self.groups[unit.name] = group
         ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
         opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
-        self._add(group.started_parts(ended, opened))
-        for name in group.parts if self.ended else ():
-            if self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts:
-                group.ask(name)
+        started = group.started_parts(ended, opened)
+        self.units |= started
+        # Those that ask before they begin have left their place, and are queued when it is theirs.
+        self._add({name: each for name, each in started.items() if not self._asks(group, name)})
         self._queue_next(group)
         self._end_if_over(group)
+
+    def _asks(self, group: Group, name: str) -> bool:
+        """Tells whether a part waits for a person before it begins, and others go on meanwhile."""
+        asking = self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts
+        return asking and group.ask(name)
 
     def _queue_next(self, group: Group) -> None:
         """Queues the next parts of a group; a round may have to wait before."""

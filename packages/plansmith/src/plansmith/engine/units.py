@@ -124,8 +124,9 @@ def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
 
 def plan_units(plan: Plan) -> dict[str, Unit]:
     """Returns the units of a plan: its steps that are not disabled."""
-    off = plan.through_disabled
-    return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
+    active = [step for step in plan.steps if not step.disabled]
+    off = plan.through_disabled if len(active) < len(plan.steps) else _NONE_OFF
+    return {step.id: Unit(step.id, step, off=off) for step in active}
 
 
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:

@@ -43,6 +43,7 @@ _WAITING: Final = StepStatus.WAITING
 _UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
+_NO_TIME: Final = timedelta()
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
@@ -71,17 +72,22 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
 
 def apply(run: Run, events: Sequence[e.Event]) -> Run:
     """Returns the run after these events; in it every step that has not started waits."""
+    if not events:
+        return run
     later = _Fold(run)
     for event in events:
         later.take(event)
-    return later.result() if events else run
+    return later.result()
 
 
 def with_ready_steps(run: Run) -> Run:
     """Returns the run for readers: waiting steps that can start are ready."""
+    not_started = Steps.of(run.steps).index.not_started()
+    if not not_started:
+        return run
     can_start = {*run.can_start}
     steps = Steps(run.steps)
-    for name in steps.index.not_started():
+    for name in not_started:
         status = _READY if name in can_start else _WAITING
         if steps[name].status is not status:
             steps[name] = replace(steps[name], status=status)
@@ -108,7 +114,7 @@ class _Fold:
     def __init__(self, run: Run) -> None:
         self.run, self.steps = run, Steps(run.steps)
         self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
-        self.calling, self.spent = run.calling, run.spent
+        self.calling, self.spent, self.calls = run.calling, run.spent, run.calls
         self._last = run.last
 
     def take(self, event: e.Event) -> None:
@@ -135,7 +141,7 @@ class _Fold:
             return  # how long a call took whose process died, nobody knows
         doing = "waiting" if self.run.paused or self.questions else self.run.doing
         doing = "running" if self.calling else doing
-        self.spent = {**self.spent, doing: self.spent.get(doing, timedelta()) + passed}
+        self.spent = {**self.spent, doing: self.spent.get(doing, _NO_TIME) + passed}
 
     def result(self) -> Run:
         """Returns the run after the events."""
@@ -145,6 +151,7 @@ class _Fold:
             questions=self.questions,
             asked_at=self.asked_at,
             calling=self.calling,
+            calls=self.calls,
             spent=self.spent,
             last=self._last,
             updated_at=self._last.at if self._last else None,
@@ -201,7 +208,8 @@ class _Fold:
 
     def prefetch_started(self, event: e.Event, body: e.PrefetchStarted) -> None:
         begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
-        self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
+        self._set(prefetches={**self.run.prefetches, body.key: begun})
+        self.calls += 1
 
     def prefetch_ended(self, event: e.Event, body: e.PrefetchEnded) -> None:
         known = self.run.prefetches.get(body.key)
@@ -386,7 +394,7 @@ class _Fold:
             taken = replace(early, step=body.step, over=True)
             self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
         elif body.inputs:  # map and plan steps themselves call nothing
-            self._set(calls=self.run.calls + 1)
+            self.calls += 1
         self.steps[body.step] = StepState(
             status=_RUNNING,
             attempts=body.attempt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -13,7 +13,6 @@ from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
 
 # So many calls of a tool or agent are kept of a run.
 KEPT: Final = 50
-_SECOND: Final = timedelta(seconds=1)
 OPEN_STATUSES: Final = tuple(each.value for each in RunStatus if not each.over)
 OVER_STATUSES: Final = tuple(each.value for each in RunStatus if each.over)
 
@@ -141,9 +140,10 @@ def summary_of(run: Run) -> RunSummary:
 def _calls_of(run: Run) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
+    done = StepStatus.DONE
     for state in run.steps.values():
-        if state.status is StepStatus.DONE and state.started_at and state.callee:
+        if state.status is done and state.started_at and state.callee:
             took = (state.finished_at or state.started_at) - state.started_at
-            cost = Cost(round(took / _SECOND, 4), state.tokens)
+            cost = Cost(round(took.total_seconds(), 4), state.tokens)
             found.setdefault(state.callee, []).append(cost)
     return {name: costs[-KEPT:] for name, costs in found.items()}

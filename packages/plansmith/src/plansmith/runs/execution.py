@@ -21,7 +21,6 @@ from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import why_not as why_alone
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
-from plansmith.plan.summary import summary_of
 from plansmith.review.coverage import redefined
 from plansmith.runs import replan
 from plansmith.runs.conclude import conclude
@@ -171,7 +170,7 @@ class RunExecution:
                     past = await self._intake.past()
                     executor = await self._execute_steps(journal, active)
                     if journal.run.phase.over:
-                        past.learn(summary_of(journal.run).calls)
+                        past.learn(journal.summary.calls)
                     if executor.leaves and not journal.run.paused:
                         return True
                     wakes_at, idle = executor.wakes_at, True
@@ -280,7 +279,7 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason)
-        past.learn(summary_of(journal.run).calls)
+        past.learn(journal.summary.calls)
 
     def _pacing(self, journal: Journal) -> Pacing | None:
         """Returns what an executor waits with: later steps, the last replies; None if nothing."""

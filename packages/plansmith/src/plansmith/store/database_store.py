@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
@@ -51,7 +51,7 @@ class DatabaseStore(SummaryReads):
         self._closed = False
 
     @abstractmethod
-    async def _submit(self, request: Append) -> None:
+    def _submit(self, request: Append) -> Awaitable[Any]:
         """Makes an append durable, together with others."""
 
     @abstractmethod

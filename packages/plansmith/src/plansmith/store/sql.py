@@ -61,14 +61,15 @@ def tables(dialect: Mapping[str, str]) -> list[str]:
 # Journals. The event before comes too: it has the hash that the first one follows.
 EVENTS: Final = f"""
     SELECT last, {COLUMNS} FROM runs
-    LEFT JOIN events ON events.run = runs.name AND number >= :after
+    LEFT JOIN events ON events.run = runs.id AND number >= :after
     WHERE name = :run ORDER BY number
 """  # noqa: S608 - constants
 RUNS: Final = "SELECT name FROM runs ORDER BY id"
 LAST: Final = "SELECT last FROM runs WHERE name = :run"
 LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
 NEWS: Final = """
-    SELECT position, run, number FROM events WHERE position > :after ORDER BY position LIMIT :most
+    SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
+    WHERE position > :after ORDER BY position LIMIT :most
 """
 VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
 # A value put again is young again, so that retention does not take it from its new user.
@@ -83,10 +84,11 @@ SUM_UP_AGAIN: Final = """
 
 # Deletion and retention. A cross join keeps SQLite from reading all events.
 IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
-FORGET_SUMMARY: Final = "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)"
+_ID: Final = "(SELECT id FROM runs WHERE name = :run)"
+FORGET_SUMMARY: Final = f"DELETE FROM summaries WHERE run = {_ID}"  # noqa: S608 - a constant
 DELETE_RUN: Final = (
     FORGET_SUMMARY,
-    "DELETE FROM events WHERE run = :run",
+    f"DELETE FROM events WHERE run = {_ID}",  # noqa: S608 - a constant
     "DELETE FROM claims WHERE run = :run",
     "DELETE FROM records WHERE run = :run AND run <> ''",
     "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
@@ -99,9 +101,9 @@ BURY: Final = f"""
 TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
 TALLY: Final = "SELECT runs FROM tally"
 OVER_BEFORE: Final = """
-    SELECT name, (SELECT sum(length(own.body) + 200) FROM events AS own WHERE own.run = name)
+    SELECT name, (SELECT sum(length(own.body) + 200) FROM events AS own WHERE own.run = runs.id)
     FROM runs CROSS JOIN events
-    WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
+    WHERE events.run = runs.id AND number = last AND type = 'run_finished' AND at < :before
 """
 OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
 BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
@@ -114,17 +116,17 @@ DELETE_CONTENT: Final = """
 
 # Repair of a journal.
 ENDS_WITH: Final = """
-    SELECT 1 FROM runs JOIN events ON events.run = name AND number = :after
+    SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
     WHERE name = :run AND last = :last AND hash = :hash
 """
 SET_ASIDE: Final = f"""
     INSERT INTO set_aside (run, {COLUMNS})
-    SELECT run, {COLUMNS} FROM events WHERE run = :run AND number > :after ORDER BY number
+    SELECT :run, {COLUMNS} FROM events WHERE run = {_ID} AND number > :after ORDER BY number
 """  # noqa: S608 - constants
-CUT: Final = "DELETE FROM events WHERE run = :run AND number > :after"
+CUT: Final = f"DELETE FROM events WHERE run = {_ID} AND number > :after"  # noqa: S608 - a constant
 ADD: Final = f"""
     INSERT INTO events (position, run, {COLUMNS})
-    SELECT position - :back, :run, :number, :at, :by, :type, :hash, :body FROM counter
+    SELECT position - :back, {_ID}, :number, :at, :by, :type, :hash, :body FROM counter
 """  # noqa: S608 - constants
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -42,11 +42,11 @@ from plansmith.store.sqlite_file import (
 _T = TypeVar("_T")
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
-_ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # noqa: S608 - constants
+_ROWS: Final = f"SELECT {COLUMNS} FROM journals WHERE run = ? ORDER BY number"  # noqa: S608 - constants
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
     SELECT name, runs.id, last, hash, coalesce(term, 0) FROM runs
-    JOIN events ON events.run = name AND number = last
+    JOIN events ON events.run = runs.id AND number = last
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
@@ -147,8 +147,8 @@ class SqliteStore(DatabaseStore):
             raise closed() from None
         await asyncio.shield(work)
 
-    async def _submit(self, request: Append) -> None:
-        await self._queue.submit(request)
+    def _submit(self, request: Append) -> Awaitable[Any]:
+        return self._queue.submit(request)
 
     async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
         return await self._queue.submit(ChangeClaim(run, steps, given))
@@ -314,13 +314,13 @@ class Ledger:
         for request in appends:
             if request.events and not self._place(request, heads):
                 continue
-            for row in request.rows:
-                self._last_event += 1
-                events.append((self._last_event, request.run, *row))
             for digest, text in request.values:
                 contents[digest] = (digest, day, text.decode())
             if request.events:
                 head = heads[request.run]
+                for row in request.rows:
+                    self._last_event += 1
+                    events.append((self._last_event, head.id, *row))
                 runs[request.run] = (head.id, request.run, head.number, request.status)
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)

@@ -36,7 +36,7 @@ OPEN: Final = f"""
     SELECT name FROM (
         SELECT id, name FROM runs WHERE status IN ({_OPEN_ONES})
         UNION ALL
-        SELECT id, name FROM runs LEFT JOIN events ON events.run = name AND events.number = last
+        SELECT id, name FROM runs LEFT JOIN events ON events.run = runs.id AND events.number = last
         WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
     ) AS found ORDER BY id
 """  # noqa: S608 - constants

@@ -14,10 +14,10 @@ INSERT INTO tally VALUES (0);
 CREATE TABLE counter (position bigint NOT NULL){tenth_full};
 INSERT INTO counter VALUES (0);
 
--- What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON.
+-- What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON; `run` is the id in `runs`.
 CREATE TABLE events (
     position {position} PRIMARY KEY,
-    run text NOT NULL,
+    run integer NOT NULL,
     number integer NOT NULL,
     at text NOT NULL,
     by text NOT NULL,
@@ -26,6 +26,8 @@ CREATE TABLE events (
     body text NOT NULL
 );
 CREATE UNIQUE INDEX events_number ON events (run, number);
+CREATE VIEW journals AS
+    SELECT name AS run, number, at, by, type, hash, body FROM events JOIN runs ON runs.id = events.run;
 CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
 
 -- What lists and sums need of a run as of event `number`; an open run may have newer events.
