@@ -207,7 +207,7 @@ class RunExecution:
                 case Execute() | AwaitAnswer(begun=True) if runs:
                     past = await self._intake.past()
                     await active.executor.execute()
-                    if journal.run.phase.over:
+                    if journal.run.phase.over and journal.summary is not None:
                         past.learn(journal.summary.calls)
                     if active.executor.leaves and not journal.run.paused:
                         return True
@@ -278,7 +278,8 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
-        past.learn(journal.summary.calls)
+        if journal.summary is not None:
+            past.learn(journal.summary.calls)
         return False
 
     def leave_all(self) -> None:
