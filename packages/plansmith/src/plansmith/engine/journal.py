@@ -37,7 +37,8 @@ class Journal:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
-        self._summary: RunSummary | None = None
+        # What was stored with its last event, where this wrote it.
+        self.summary: RunSummary | None = None
         self.events: list[e.Event] = []
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
@@ -179,15 +180,15 @@ class Journal:
         # While steps of one plan run, nobody needs another summary.
         status = later.status
         same = status is RunStatus.RUNNING and later.plan is self._run.plan
+        summary = None if same else summary_of(later)
         # Write, under the term of the claim.
         fence = self.fence
-        summary = None if same else summary_of(later)
         term = fence.term if fence is not None else 0
         began = fence.now() if fence is not None else 0.0
         await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
-            self._run, self._summary = later, summary
+            self._run, self.summary = later, summary
             self.events += events
         if fence is not None and fence.is_in_doubt(began):
             await self._confirm(fence)
@@ -260,14 +261,6 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         return self._run.replace(damage=_text(self.damage)) if self.damage else self._run
-
-    @property
-    def summary(self) -> RunSummary:
-        """Returns the summary of the run, which is made once after its last event."""
-        number = len(self.events)
-        if self._summary is None or self._summary.number != number or self.damage is not None:
-            self._summary = summary_of(self.run)
-        return self._summary
 
     @property
     def steps(self) -> Mapping[str, StepState]:

@@ -226,26 +226,21 @@ class RunningCalls:
         loop = asyncio.get_running_loop()
         for ready in started:
             name, limit = ready.unit.name, loop.time() + self._callees.timeout(ready.unit)
-            self.running[name] = loop.create_task(self._work(*ready))
-            self._limits[name] = limit
+            self.running[name], self._limits[name] = loop.create_task(self._work(*ready)), limit
             if self._timer is None or limit < self._timer.when():
-                self._watch(loop, limit)
-
-    def _watch(self, loop: asyncio.AbstractEventLoop, limit: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = loop.call_at(limit, self._stop_late)
+                self._stop_late()
 
     def _stop_late(self) -> None:
-        """Cancels the calls that take too long, and waits for the next limit."""
+        """Cancels the calls that take too long, and comes again at the next limit."""
         loop = asyncio.get_running_loop()
-        self._timer, now = None, loop.time()
-        for name in [name for name, limit in self._limits.items() if limit <= now]:
+        for name in [name for name, limit in self._limits.items() if limit <= loop.time()]:
             del self._limits[name]
             self._late.add(name)
             self.running[name].cancel()
-        if self._limits:
-            self._watch(loop, min(self._limits.values()))
+        if self._timer is not None:
+            self._timer.cancel()
+        limit = min(self._limits.values(), default=None)
+        self._timer = loop.call_at(limit, self._stop_late) if limit is not None else None
 
     async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, early: str) -> None:
         try:

@@ -240,14 +240,11 @@ class State:
         started = group.started_parts(ended, opened)
         self.units |= started
         # Those that ask before they begin have left their place, and are queued when it is theirs.
-        self._add({name: each for name, each in started.items() if not self._asks(group, name)})
+        asks = {name for name in started if self.ended.get(name) is StepStatus.ASKING}
+        asks = {name for name in asks if not self.known(name).attempts and group.ask(name)}
+        self._add({name: part for name, part in started.items() if name not in asks})
         self._queue_next(group)
         self._end_if_over(group)
-
-    def _asks(self, group: Group, name: str) -> bool:
-        """Tells whether a part waits for a person before it begins, and others go on meanwhile."""
-        asking = self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts
-        return asking and group.ask(name)
 
     def _queue_next(self, group: Group) -> None:
         """Queues the next parts of a group; a round may have to wait before."""

@@ -433,14 +433,13 @@ _Stopping = RunPaused | RunResumed | RunRepaired | CancelAsked
 _Ending = ReplanStarted | ReportMade | RunFinished
 AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
-# Nothing in them is as others gave it: what a call used is checked when it is reported.
-_COMPUTED: Final = (StepStarted, StepDone)
+_COMPUTED: Final = (StepStarted, StepDone)  # nothing in them is as others gave it
 # What is written: an event, and who caused it where that differs from the others.
 Entry = AnyBody | tuple[AnyBody, Actor]
 
 
 class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
-    """One entry of a run's journal, with the texts of its time, body and actor as stored."""
+    """One entry of a run's journal, with the texts of its body and actor as they are stored."""
 
     run: str
     number: int
@@ -449,7 +448,6 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
     body: AnyBody
     before: str = ""
     hash: str
-    at_text: bytes
     body_text: bytes
     by_text: bytes
 
@@ -474,7 +472,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
         return self._with_body({"type": self.body.type, **self.body.shown_json(locale)})
 
     def _with_body(self, body: Json) -> dict[str, Json]:
-        at, by = self.at_text.decode(), data.parse_json(self.by_text)
+        at, by = event_body.moment(self.at), data.parse_json(self.by_text)
         head: dict[str, Json] = {"run": self.run, "number": self.number, "at": at, "by": by}
         return head | {"body": body, "before": self.before, "hash": self.hash}
 
@@ -494,16 +492,17 @@ def next_events(
 ) -> list[Event]:
     """Makes the events that follow the last one, all at one time; `by` if they name no actor."""
     number, before = (last.number, last.hash) if last else (0, "")
-    if at.tzinfo is not UTC:
-        at = at.astimezone(UTC)
+    at = at.astimezone(UTC)
     when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
-    hash_of = event_body.hash_of
+    check, hash_of = _decoder(event_body.check_field).decode, event_body.hash_of
     for number, entry in enumerate(entries, number + 1):  # noqa: B020 - from the last one on
         body, who = entry if isinstance(entry, tuple) else (entry, by)
         text, by_text = body.canonical(), actor_text(who)
-        if type(body) not in _COMPUTED:
-            _need_readable(body, text)
-        digest = hash_of(when, before.encode(), text, by_text, number, name)
+        try:
+            if type(body) not in _COMPUTED:
+                check(text)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise _misfit(body.type, error) from None
         event = Event(
             run=run,
             number=number,
@@ -511,22 +510,13 @@ def next_events(
             by=who,
             body=body,
             before=before,
-            hash=digest,
-            at_text=when,
+            hash=hash_of(when, before.encode(), text, by_text, number, name),
             body_text=text,
             by_text=by_text,
         )
         events.append(event)
-        before = digest
+        before = event.hash
     return events
-
-
-def _need_readable(body: AnyBody, text: bytes) -> None:
-    """Refuses a body in which a person, a program or a tool has put what cannot be read back."""
-    try:
-        _decoder(event_body.check_field).decode(text)
-    except (msgspec.ValidationError, TypeError) as error:
-        raise _misfit(body.type, error) from None
 
 
 @cache
@@ -565,16 +555,14 @@ def stored_event(
 ) -> Event:
     """Reads an event from its stored texts; the hash is not checked."""
     try:
-        when = event_body.read_moment(at)
         return Event(
             run=run,
             number=number,
-            at=when,
+            at=event_body.read_moment(at),
             by=_read_actor(by),
             body=_decoder(event_body.read_field).decode(body),
             before=before,
             hash=hash,
-            at_text=event_body.moment_text(when),
             body_text=body,
             by_text=by,
         )

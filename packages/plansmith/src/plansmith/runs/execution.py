@@ -169,7 +169,7 @@ class RunExecution:
                 case Execute() | AwaitAnswer(begun=True) if runs:
                     past = await self._intake.past()
                     executor = await self._execute_steps(journal, active)
-                    if journal.run.phase.over:
+                    if journal.run.phase.over and journal.summary is not None:
                         past.learn(journal.summary.calls)
                     if executor.leaves and not journal.run.paused:
                         return True
@@ -279,7 +279,8 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason)
-        past.learn(journal.summary.calls)
+        if journal.summary is not None:
+            past.learn(journal.summary.calls)
 
     def _pacing(self, journal: Journal) -> Pacing | None:
         """Returns what an executor waits with: later steps, the last replies; None if nothing."""

@@ -23,7 +23,7 @@ from plansmith.plan.planning import Tell, ignore_progress
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.plan.summary import RunSummary
+from plansmith.plan.summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
     from plansmith.engine.processes import Machine
@@ -102,7 +102,7 @@ class Journals:
         if journal.damage is not None:
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
             with suppress(errors.JournalError, errors.Misconfigured):
-                await self.store.keep_summaries([(journal.last, journal.summary)])
+                await self.store.keep_summaries([(journal.last, summary_of(journal.run))])
         return journal
 
     async def current(self, run_id: str) -> Journal:
@@ -189,7 +189,7 @@ class Journals:
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
         run = await self.owners.marked(with_ready_steps(journal.run))
-        return run, replace(journal.summary, interrupted=run.interrupted)
+        return run, replace(summary_of(journal.run), interrupted=run.interrupted)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

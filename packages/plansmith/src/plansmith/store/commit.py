@@ -4,54 +4,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plansmith.errors import JournalError
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
-from plansmith.store.rows import rows_of
+from plansmith.store.rows import Cells, rows_of
 from plansmith.store.sql import Parameters
 from plansmith.store.summaries import SummaryCells
 
 _TURNS: Final = 3  # of the event loop
 
 
+@dataclass(slots=True, eq=False)
 class Append:
     """Events of one run, and values, that become durable together; the status after them."""
 
-    __slots__ = (
-        *("error", "events", "future", "result", "rows"),
-        *("run", "status", "summary", "term", "values"),
-    )
+    run: str
+    events: Sequence[Event]
+    values: Sequence[tuple[str, bytes]]
+    status: str
+    summary: SummaryCells | None
+    term: int
+    result: None = None
+    error: Exception | None = None
+    future: asyncio.Future[Any] = field(init=False)
 
-    def __init__(
-        self,
-        run: str,
-        events: Sequence[Event],
-        values: Sequence[tuple[str, bytes]],
-        *,
-        status: str,
-        summary: SummaryCells | None,
-        term: int,
-    ) -> None:
-        self.run, self.events, self.values = run, events, values
-        self.status, self.summary, self.term = status, summary, term
-        self.rows = rows_of(events)
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.future: asyncio.Future[Any] = asyncio.Future()  # of the event loop that runs now
+    @property
+    def rows(self) -> list[Cells]:
+        return rows_of(self.events)
 
 
+@dataclass(slots=True, eq=False)
 class ChangeClaim:
     """Statements about the claim of a run; the result is the row that it has then."""
 
-    __slots__ = ("error", "future", "given", "result", "run", "steps")
-
-    def __init__(self, run: str, steps: Sequence[str], given: Parameters) -> None:
-        self.run, self.steps, self.given = run, steps, given
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.future: asyncio.Future[Any] = asyncio.Future()
+    run: str
+    steps: Sequence[str]
+    given: Parameters
+    result: Any = None
+    error: Exception | None = None
+    future: asyncio.Future[Any] = field(init=False)
 
 
 Request = Append | ChangeClaim
@@ -85,7 +79,8 @@ class CommitQueue:
         """Queues a request; the future is done when its outcome is durable."""
         if self._closed:
             raise closed()
-        loop = request.future.get_loop()
+        loop = asyncio.get_running_loop()
+        request.future = loop.create_future()
         self._waiting.setdefault(loop, []).append(request)
         if loop not in self._tasks:
             self._begin(loop)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.data import Json, parse_json
-from plansmith.plan.event_body import hash_of, run_text
+from plansmith.plan.event_body import hash_of, moment, run_text
 from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
@@ -41,7 +41,7 @@ def rows_of(events: Sequence[Event]) -> list[Cells]:
     return [
         (
             each.number,
-            each.at_text.decode(),
+            moment(each.at),
             each.by_text.decode(),
             each.body.type,
             each.hash,
