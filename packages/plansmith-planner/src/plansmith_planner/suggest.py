@@ -52,10 +52,9 @@ async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list
     They are shown to the person; none is used automatically.
     """
     known = [each for name, each in (await book.all()).items() if "@" not in name]
-    scores = {at: _similarity(request, each) for at, each in enumerate(known)}
+    scored = [(_similarity(request, each), each) for each in known]
     found: list[Suggestion] = []
-    for at in sorted(scores, key=lambda at: -scores[at]):
-        template, score = known[at], scores[at]
+    for score, template in sorted(scored, key=lambda pair: -pair[0]):
         if score < MIN_SIMILARITY or len(found) == most:
             break
         if not has_errors(await book.problems(template)):

@@ -133,8 +133,7 @@ async def _suggest(session: Session) -> None:
 
 
 async def _export(session: Session) -> None:
-    template = await session.smith.templates.get(session.args.name)
-    written = template.to_json()
+    written = (await session.smith.templates.get(session.args.name)).to_json()
     text = write_yaml(written) if session.args.yaml else json_text(written)
     if session.args.output:
         write_file(session.args.output, text)

@@ -24,6 +24,7 @@ from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.ports import Available, Planner
+from plansmith.review.coverage import Coverage
 from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
@@ -52,7 +53,7 @@ def _start_nothing(_: AnyStep) -> None: ...
 
 
 class RunPlanning:
-    """Makes the plans of runs with a model."""
+    """Creates runs, and makes their plans with a model: the first, a changed one, another one."""
 
     def __init__(
         self,
@@ -253,7 +254,9 @@ class RunPlanning:
             await journal.append(failed, review, values=recorded_exchanges(planned))
             return
         plan, problems = replan.keep_finished(run, planned.plan)
-        found = await unapproved.uncovered(self.intake, journal, plan)
+        found = Coverage(())
+        if run.covered is not None:
+            found = await unapproved.uncovered(self.intake, journal, plan)
         again = await unapproved.repeats_of_origin(self.intake, run, plan)
         reasons = [*found.reasons, *again]
         if undone := _undone_edits(journal.events, plan):

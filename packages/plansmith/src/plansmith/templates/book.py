@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
+from plansmith.engine.call import Callees
 from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, canonical_json, parse_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Record, Store
+from plansmith.ports import Clock, Record, Store
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.template import (
     REQUEST,
@@ -33,13 +35,23 @@ from plansmith.templates.template import (
 
 if TYPE_CHECKING:
     from plansmith.formats import text as dialect_text
-    from plansmith.runs.service import RunService
 else:
     lazy_modules(globals(), dialect_text="plansmith.formats.text")
 
 # Every version is a record of this kind. One that is removed is kept, for runs that use it.
 _KIND: Final = "template"
 _REMOVED: Final = "removed"
+
+
+class Intake(Protocol):
+    """What templates need of `PlanIntake`."""
+
+    store: Store
+    clock: Clock
+    templates: dict[str, Plan]
+
+    async def callees(self) -> Callees: ...
+    def agents(self) -> list[AgentSpec]: ...
 
 
 class TemplateBook:
@@ -61,8 +73,9 @@ class TemplateBook:
         'greet@1'
     """
 
-    def __init__(self, runs: RunService) -> None:
-        self._runs, self._intake = runs, runs.intake
+    def __init__(self, runs: Any) -> None:
+        self._submit: Callable[..., Awaitable[Run]] = runs.submit
+        self._intake: Intake = runs.intake
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
@@ -249,7 +262,7 @@ class TemplateBook:
         """
         template = await self.get(name, language=language)
         plan = await self.plan(name, inputs, language=language)
-        return await self._runs.submit(
+        return await self._submit(
             plan,
             request=plan.goal or template.request,
             origin=Origin(kind="template", id=template.full_name),
