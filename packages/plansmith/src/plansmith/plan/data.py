@@ -150,12 +150,14 @@ def written_number(text: str) -> float:
 
 def canonical_json(value: object) -> bytes:
     """Returns the one canonical text of a JSON value; ARCHITECTURE.md says how it is written."""
-    return _without_nan(value, _sorted(value))
+    text = _sorted(value)
+    return _without_nan(value, text) if b"null" in text else text
 
 
 def stored_json(value: object) -> bytes:
     """Returns the text in which a value is stored: canonical, but with its keys in their order."""
-    return _without_nan(value, _ordered(value))
+    text = _ordered(value)
+    return _without_nan(value, text) if b"null" in text else text
 
 
 def json_text(value: object, indent: int = 0) -> str:
@@ -167,8 +169,7 @@ def json_text(value: object, indent: int = 0) -> str:
 
 
 def _without_nan(value: object, text: bytes) -> bytes:
-    if b"null" in text:
-        _refuse_nan(value)
+    _refuse_nan(value)
     return text
 
 
@@ -192,7 +193,8 @@ _decode: Final = msgspec.json.Decoder(float_hook=written_number).decode
 
 def parse_json(text: bytes | str) -> Json:
     """Parses JSON; keys keep their order, numbers their digits. Every call returns a new object."""
-    return cast("Json", _decode(text))
+    value: Json = _decode(text)
+    return value
 
 
 # Two hashes of a value. `content_hash` ignores the order of keys: it compares values (plans, calls,
@@ -298,7 +300,7 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
-    stack: list[tuple[object, Path]] = [] if _is_plain(value) else [(value, ())]
+    stack: list[tuple[object, Path]] = [] if _is_plain(cast("Json", value)) else [(value, ())]
     while stack:
         node, path = stack.pop()
         if not isinstance(node, (dict, list)):
@@ -321,10 +323,10 @@ def _key_flaw(key: object, path: Path) -> Flaw:
     return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: Json) -> bool:
     """Whether a value surely has no flaw; takes a third as long as `flaws`: it keeps no paths."""
     texts: list[Any] = []
-    stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
+    stack: list[tuple[Iterable[Json], int]] = [((value,), 0)]
     while stack:
         nodes, depth = stack.pop()
         if depth > MAX_DEPTH:
@@ -333,20 +335,19 @@ def _is_plain(value: object) -> bool:
             if type(node) is str:
                 texts.append(node)
             elif isinstance(node, dict):
-                table = cast("dict[object, object]", node)
-                texts.extend(table)
-                stack.append((table.values(), depth + 1))
+                texts.extend(node)
+                stack.append((node.values(), depth + 1))
             elif isinstance(node, list):
-                stack.append((cast("list[object]", node), depth + 1))
+                stack.append((node, depth + 1))
             elif _scalar_flaw(node):
                 return False
     return _are_texts(texts)
 
 
-def _are_texts(values: list[object]) -> bool:
+def _are_texts(values: list[Any]) -> bool:
     """Whether values are texts that UTF-8 can hold."""
     try:
-        "".join(cast("list[str]", values)).encode()
+        "".join(values).encode()
     except (TypeError, UnicodeEncodeError):
         return False
     return True
@@ -430,26 +431,30 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 FIXED_TYPES: Final = _SCALARS | {tuple, frozenset, FrozenDict, FrozenList}
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, _Frozen):
+if TYPE_CHECKING:
+
+    def _frozen(_: Json) -> Json: ...
+else:  # no checker can know that these are dicts and lists whose own methods refuse
+
+    def _frozen(value):
+        if type(value) in FIXED_TYPES:
+            return value
+        if isinstance(value, dict):
+            inner = {k: v if type(v) in _SCALARS else _frozen(v) for k, v in value.items()}
+            made = dict.__new__(FrozenDict)
+            dict.update(made, inner)
+            return made
+        if isinstance(value, list):
+            made = list.__new__(FrozenList)
+            list.extend(made, [v if type(v) in _SCALARS else _frozen(v) for v in value])
+            return made
         return value
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        made: Any = dict.__new__(FrozenDict)
-        inner = {k: v if type(v) in _SCALARS else _frozen(v) for k, v in table.items()}
-        dict.update(made, inner)
-        return made
-    if isinstance(value, list):
-        made = list.__new__(FrozenList)
-        list.extend(made, [v if type(v) in _SCALARS else _frozen(v) for v in value])
-        return made
-    return value
 
 
 def frozen_json(value: Json) -> Json:
     """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
     need_plain(value)
-    return cast("Json", _frozen(value))
+    return _frozen(value)
 
 
 # The context of a validation whose values were found to have no flaws.
@@ -462,7 +467,7 @@ def _freeze(
     """Refuses values that JSON cannot hold, before pydantic converts them."""
     if info.context is not FLAWLESS:
         need_plain(value)
-    return _frozen(value if isinstance(value, dict) else validate(value))
+    return _frozen(cast("Json", value if isinstance(value, dict) else validate(value)))
 
 
 def _text(value: str) -> str:

@@ -27,10 +27,11 @@ class Environment:
 
     def effect(self, step: st.AnyStep) -> Effect:
         """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
-        if not step.callee:
+        name = step.callee
+        if not name:
             return Effect.READ
         known = self.agents if step.kind == "agent" else self.tools
-        return known[step.callee].effect if step.callee in known else Effect.WRITE
+        return known[name].effect if name in known else Effect.WRITE
 
 
 class ActiveStep(NamedTuple):
