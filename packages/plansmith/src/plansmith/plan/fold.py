@@ -43,6 +43,7 @@ _WAITING: Final = StepStatus.WAITING
 _UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
+_MAY_HAVE_DIED: Final = (e.StepFailed, e.StepUnknown)
 _NO_TIME: Final = timedelta()
 
 
@@ -137,7 +138,7 @@ class _Fold:
 
     def _count_time(self, event: e.Event, passed: timedelta) -> None:
         """Adds the time before an event to what the run was doing."""
-        if getattr(event.body, "died", False):
+        if isinstance(event.body, _MAY_HAVE_DIED) and event.body.died:
             return  # how long a call took whose process died, nobody knows
         doing = "waiting" if self.run.paused or self.questions else self.run.doing
         doing = "running" if self.calling else doing
