@@ -273,7 +273,7 @@ class Executor:
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.ended or (name in state.made and self._reuse_result(unit)):
+            if name in state.resting or (name in state.made and self._reuse_result(unit)):
                 continue
             if (state.rules or unit.step.when is not None) and state.skip_by_rules(unit):
                 continue
@@ -428,7 +428,7 @@ class Executor:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         state = self._state
         # A person may have skipped a waiting one.
-        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.ended}
+        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.resting}
         if (at := self.wakes_at) is None:
             return False
         return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S

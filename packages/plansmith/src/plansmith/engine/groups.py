@@ -35,16 +35,16 @@ class Group:
         self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Container[str]
+        self, resting: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the parts that have started before: ended, open, or waiting for a person.
 
         Parts that need one of them wait for it.
         """
-        known = {name: p for name, p in self.parts.items() if name in ended or name in opened}
+        known = {name: p for name, p in self.parts.items() if name in resting or name in opened}
         for name in known:
-            if name in ended:
-                self.end(name, ended[name])
+            if name in resting:
+                self.end(name, resting[name])
         self.waiting = deque(name for name in self.waiting if name not in known)
         return known
 
@@ -134,15 +134,15 @@ class RoundGroup(Group):
         self.waiting.append(part.name)
 
     def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Container[str]
+        self, resting: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the rounds that have started before, in order."""
         known: dict[str, Unit] = {}
-        while self.waiting and (self._last in ended or self._last in opened):
+        while self.waiting and (self._last in resting or self._last in opened):
             name = self.waiting.popleft()
             known[name] = self.parts[name]
-            if name in ended:
-                self.end(name, ended[name])
+            if name in resting:
+                self.end(name, resting[name])
         return known
 
     def end(self, name: str, status: StepStatus) -> None:

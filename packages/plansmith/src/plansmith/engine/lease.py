@@ -15,10 +15,8 @@ from plansmith.ports import Beat, Store
 
 if TYPE_CHECKING:
     from importlib import metadata
-
 else:
     lazy_modules(globals(), metadata="importlib.metadata")
-
 
 LEASE_S: Final = 20.0
 # How often a lease is renewed before it would be over.

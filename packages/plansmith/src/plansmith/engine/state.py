@@ -80,7 +80,8 @@ class State:
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.queue = ReadyQueue()
-        self.ended: dict[str, StepStatus] = {}
+        # The status of each unit that no longer runs: ended, or waiting for a person.
+        self.resting: dict[str, StepStatus] = {}
         # Steps that the plan itself skipped, and why.
         self.rules: dict[str, SkipRule] = {}
         self.skipped: set[str] = set()  # by others
@@ -105,7 +106,7 @@ class State:
 
     def _enter_step(self, name: str, step: StepState) -> None:
         if step.status not in _STARTS_OR_RUNS:
-            self.ended[name] = step.status
+            self.resting[name] = step.status
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
         if step.rule:
@@ -136,30 +137,30 @@ class State:
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
         done = {name for name in units if self.status(name) is StepStatus.DONE}
-        if self.ended and any(self.ended.get(name) in _PERHAPS_DONE for name in units):
+        if self.resting and any(self.resting.get(name) in _PERHAPS_DONE for name in units):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
                 late = (self.status(need) is not StepStatus.DONE for need in graph[name])
-                if self.ended.get(name) in _PERHAPS_DONE and any(late):
+                if self.resting.get(name) in _PERHAPS_DONE and any(late):
                     early.add(name)
         lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
         self.queue.add(graph, lengths, done=done)
 
     def status(self, name: str) -> StepStatus | None:
-        """Returns how a unit ended; one that the plan itself skipped counts as done."""
-        return StepStatus.DONE if name in self.rules else self.ended.get(name)
+        """Returns the status of a unit that rests; one that the plan skipped counts as done."""
+        return StepStatus.DONE if name in self.rules else self.resting.get(name)
 
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
         if self.groups or self.rules or self.queue.ready:
             return False
-        return all(self.ended.get(name) is StepStatus.DONE for name in self._journal.steps)
+        return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.steps)
 
     @property
     def waits_for_person(self) -> bool:
-        return any(each in _AWAITED for each in self.ended.values())
+        return any(each in _AWAITED for each in self.resting.values())
 
     def passed(self, scope: str = "") -> dict[str, SkipRule]:
         """Returns the steps of a scope that the plan skipped and that have no result, and why."""
@@ -235,12 +236,12 @@ class State:
             key = f"{self._journal.id}/{unit.name}"
             self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
         self.groups[unit.name] = group
-        ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
+        resting = self.resting | dict.fromkeys(self.rules, StepStatus.DONE)
         opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
-        started = group.started_parts(ended, opened)
+        started = group.started_parts(resting, opened)
         self.units |= started
         # Those that ask before they begin have left their place, and are queued when it is theirs.
-        asks = {name for name in started if self.ended.get(name) is StepStatus.ASKING}
+        asks = {name for name in started if self.resting.get(name) is StepStatus.ASKING}
         asks = {name for name in asks if not self.known(name).attempts and group.ask(name)}
         self._add({name: part for name, part in started.items() if name not in asks})
         self._queue_next(group)
@@ -377,11 +378,11 @@ class State:
     def _park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""
         self._budget.settle(unit.name)
-        self.ended[unit.name] = status
+        self.resting[unit.name] = status
 
     def _done(self, name: str, value: Json) -> None:
         self.results[name] = value
-        self.ended[name] = StepStatus.DONE
+        self.resting[name] = StepStatus.DONE
         unit = self.units.get(name)
         if unit is None:
             return
@@ -399,7 +400,7 @@ class State:
         self._end(name, StepStatus.SKIPPED)
 
     def _end(self, name: str, status: StepStatus) -> None:
-        self.ended[name] = status
+        self.resting[name] = status
         if name in self.units:
             self._leave(self.units[name])
 
@@ -414,7 +415,7 @@ class State:
     def _end_if_over(self, group: Group) -> None:
         """Ends a map or plan step once none of its parts can change any more."""
         unit = group.unit
-        if not group.over or unit.name in self.ended:
+        if not group.over or unit.name in self.resting:
             return
         error = group.error()
         if group.left_out:
@@ -456,13 +457,13 @@ class State:
     def _skip(self, name: str) -> None:
         """Skips a step and all its parts."""
         self.skipped.add(name)
-        self.ended[name] = StepStatus.SKIPPED
+        self.resting[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
             self._skip(part)
 
     def _put_back(self, name: str) -> None:
-        self.ended.pop(name, None)
+        self.resting.pop(name, None)
         group = self.groups.get(parent_of(name))
         if group is not None and name in group.asking:
             group.asking.remove(name)
