@@ -215,12 +215,12 @@ class Executor:
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             # What others skipped, and every start if the run stops, is neither written nor made.
             stops = self._is_cancelled or self._paused
-            names = [each.unit.name for each in started]
-            unmade = [each for each in names if stops or each in state.skipped]
+            names, skipped = [each.unit.name for each in started], state.skipped_by_others
+            unmade = [each for each in names if stops or each in skipped]
             batch.bodies = [
                 body
                 for body in batch.bodies
-                if (getattr(body, "step", "") or "") not in state.skipped
+                if (getattr(body, "step", "") or "") not in skipped
                 and not (isinstance(body, e.StepStarted) and body.step in unmade)
             ]
             for name in unmade:
@@ -275,7 +275,8 @@ class Executor:
             unit = state.units[name]
             if name in state.resting or (name in state.made and self._reuse_result(unit)):
                 continue
-            if (state.rules or unit.step.when is not None) and state.skip_by_rules(unit):
+            has_rules = state.skipped_by_plan or unit.step.when is not None
+            if has_rules and state.skip_by_plan(unit):
                 continue
             if not self._budget.is_limited or self._affords(unit):
                 started += self._begin(unit)
@@ -327,7 +328,7 @@ class Executor:
         """Asks, opens a step with parts, or returns the call to make."""
         state = self._state
         try:
-            if state.rules:
+            if state.skipped_by_plan:
                 unit = self._naming_skipped(unit)
             inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
             seen = ""
@@ -365,8 +366,8 @@ class Executor:
         step = unit.step
         if not isinstance(step, ReplyStep):
             return unit
-        passed = self._state.passed(unit.scope)
-        missing = [name for name in step.needed if name in passed]
+        skipped = self._state.skipped_without_result(unit.scope)
+        missing = [name for name in step.needed if name in skipped]
         if not missing:
             return unit
         locale = self._journal.run.locale

@@ -82,9 +82,8 @@ class State:
         self.queue = ReadyQueue()
         # The status of each unit that no longer runs: ended, or waiting for a person.
         self.resting: dict[str, StepStatus] = {}
-        # Steps that the plan itself skipped, and why.
-        self.rules: dict[str, SkipRule] = {}
-        self.skipped: set[str] = set()  # by others
+        self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
+        self.skipped_by_others: set[str] = set()
         # How many calls were made when the last question was answered: they do not count as tries.
         self._answered: dict[str, int] = {}
         # Until when steps wait; empty in most runs.
@@ -110,7 +109,7 @@ class State:
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
         if step.rule:
-            self.rules[name] = step.rule
+            self.skipped_by_plan[name] = step.rule
         if step.reply is not None:
             self._answered[name] = step.answered
         if is_part(name) and (step.item or step.attempts):
@@ -149,12 +148,12 @@ class State:
 
     def status(self, name: str) -> StepStatus | None:
         """Returns the status of a unit that rests; one that the plan skipped counts as done."""
-        return StepStatus.DONE if name in self.rules else self.resting.get(name)
+        return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
 
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
-        if self.groups or self.rules or self.queue.ready:
+        if self.groups or self.skipped_by_plan or self.queue.ready:
             return False
         return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.steps)
 
@@ -162,11 +161,11 @@ class State:
     def waits_for_person(self) -> bool:
         return any(each in _AWAITED for each in self.resting.values())
 
-    def passed(self, scope: str = "") -> dict[str, SkipRule]:
-        """Returns the steps of a scope that the plan skipped and that have no result, and why."""
+    def skipped_without_result(self, scope: str = "") -> dict[str, SkipRule]:
+        """Returns the steps of a scope that the plan skipped without a result, and why."""
         return {
             name.removeprefix(scope): rule
-            for name, rule in self.rules.items()
+            for name, rule in self.skipped_by_plan.items()
             if name not in self.results and name.startswith(scope)
         }
 
@@ -178,16 +177,16 @@ class State:
 
     # Before a unit starts.
 
-    def skip_by_rules(self, unit: Unit) -> bool:
-        """Skips a unit, or lets it fail, if its plan says so; false if it runs."""
-        if self.rules and not (unit.is_item or unit.is_round):
-            passed = self.passed(unit.scope)
+    def skip_by_plan(self, unit: Unit) -> bool:
+        """Skips a unit, or lets it fail, where its plan says so; returns false if it runs."""
+        if self.skipped_by_plan and not (unit.is_item or unit.is_round):
+            skipped = self.skipped_without_result(unit.scope)
             through = (each for need in unit.step.needed for each in unit.off.get(need, ()))
-            because = unit.step.skipped_with(passed) if passed else ""
-            because = because or next((each for each in through if each in passed), "")
+            because = unit.step.skipped_with(skipped) if skipped else ""
+            because = because or next((each for each in through if each in skipped), "")
             if because:
                 # One skipped because of a failure passes that on: what was approved is missing.
-                rule: SkipRule = "error" if passed[because] == "error" else "need"
+                rule: SkipRule = "error" if skipped[because] == "error" else "need"
                 reason = Sentence("'{step}', which it needs, was skipped", step=because)
                 self._skip_by_rule(unit, reason, rule)
                 return True
@@ -236,7 +235,7 @@ class State:
             key = f"{self._journal.id}/{unit.name}"
             self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
         self.groups[unit.name] = group
-        resting = self.resting | dict.fromkeys(self.rules, StepStatus.DONE)
+        resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
         opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
         started = group.started_parts(resting, opened)
         self.units |= started
@@ -394,7 +393,7 @@ class State:
 
     def _pass(self, name: str, rule: SkipRule) -> None:
         """Lets units that waited for this one go on."""
-        self.rules[name] = rule
+        self.skipped_by_plan[name] = rule
         if name in self.units:
             self.queue.finish(name)
         self._end(name, StepStatus.SKIPPED)
@@ -456,7 +455,7 @@ class State:
 
     def _skip(self, name: str) -> None:
         """Skips a step and all its parts."""
-        self.skipped.add(name)
+        self.skipped_by_others.add(name)
         self.resting[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
