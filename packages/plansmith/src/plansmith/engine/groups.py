@@ -48,16 +48,18 @@ class Group:
         self.waiting = deque(name for name in self.waiting if name not in known)
         return known
 
-    def ask(self, name: str) -> bool:
-        """Records that a part asks before it begins; returns whether it leaves its place."""
+    @property
+    def may_step_aside(self) -> bool:
+        """Whether a part that asks before it begins leaves its place to the next one."""
         step = self.unit.step
         if not isinstance(step, MapStep) or step.repeat is not None or step.width == 1:
             return False  # one after the other
-        if len(self.asking) >= _MOST_ASKING:
-            return False
+        return len(self.asking) < _MOST_ASKING
+
+    def step_aside(self, name: str) -> None:
+        """Moves a part that asks before it begins behind the others."""
         self.asking.add(name)
         self.waiting.append(name)
-        return True
 
     def end(self, name: str, status: StepStatus) -> None:
         """Records that a part has ended; one that asks or is unknown has not."""

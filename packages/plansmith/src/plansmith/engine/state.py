@@ -240,9 +240,11 @@ class State:
         started = group.started_parts(resting, opened)
         self.units |= started
         # Those that ask before they begin have left their place, and are queued when it is theirs.
-        asks = {name for name in started if self.resting.get(name) is StepStatus.ASKING}
-        asks = {name for name in asks if not self.known(name).attempts and group.ask(name)}
-        self._add({name: part for name, part in started.items() if name not in asks})
+        asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
+        for name in asking:
+            if not self.known(name).attempts and group.may_step_aside:
+                group.step_aside(name)
+        self._add({name: part for name, part in started.items() if name not in group.asking})
         self._queue_next(group)
         self._end_if_over(group)
 
@@ -284,7 +286,8 @@ class State:
         self.batch.bodies.append(question)
         self._park(unit, StepStatus.ASKING)
         group = self.groups.get(unit.parent or "") if unit.is_item else None
-        if group is not None and group.ask(unit.name):
+        if group is not None and group.may_step_aside:
+            group.step_aside(unit.name)
             self._queue_next(group)
 
     # When a call has ended.
