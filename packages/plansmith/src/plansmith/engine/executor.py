@@ -16,7 +16,7 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
-from plansmith.engine.recover import ends_after_crash
+from plansmith.engine.recover import settle_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
@@ -137,8 +137,8 @@ class Executor:
         return self._journal.run
 
     async def _open(self) -> None:
-        """Writes how the calls go on that a crash left; the start of the run waits for steps."""
-        left = ends_after_crash(self._journal.run, self._templates, self._callees)
+        """Records what became of calls that a crash interrupted; else opens with the first step."""
+        left = settle_after_crash(self._journal.run, self._templates, self._callees)
         if left:
             await self._journal.append(*self._opening, *left)
             self._opening = []
@@ -278,7 +278,7 @@ class Executor:
             has_rules = state.skipped_by_plan or unit.step.when is not None
             if has_rules and state.skip_by_plan(unit):
                 continue
-            if not self._budget.is_limited or self._affords(unit):
+            if not self._budget.is_limited or self._reserve_budget(unit):
                 started += self._begin(unit)
         return started
 
@@ -301,7 +301,7 @@ class Executor:
         return busy.count(unit.callee) >= limit
 
     def _reuse_result(self, unit: Unit) -> bool:
-        """Reuses the result of the same call, made before the plan changed; most reads repeat."""
+        """Reuses the result of the same call, made before the plan changed; false if it repeats."""
         if self._callees.is_read(unit) and not unit.is_item:
             return False
         try:
@@ -310,8 +310,8 @@ class Executor:
             return False  # the step fails when it starts
         return self._state.reuse(unit, call)
 
-    def _affords(self, unit: Unit) -> bool:
-        """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
+    def _reserve_budget(self, unit: Unit) -> bool:
+        """Reserves a unit's budget; if a limit is reached, pauses the run, asks, returns false."""
         refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
         if refusal is None:
             return True
@@ -336,7 +336,7 @@ class Executor:
                 unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
             if kind == "ask":
                 state.ask(unit, str(inputs["question"]))
-            elif self._needs_consent(unit, inputs, permit):
+            elif self._ask_for_consent(unit, inputs, permit):
                 return []
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
@@ -349,10 +349,10 @@ class Executor:
             state.fail(unit, Sentence("it cannot start: {error}", error=why))
         return []
 
-    def _needs_consent(
+    def _ask_for_consent(
         self, unit: Unit, inputs: dict[str, Json], permit: e.StepReplied | None
     ) -> bool:
-        """Asks a person before values from tools reach a change, or lets the unit fail."""
+        """Asks a person before values from tools reach a change, or fails; false if it may go."""
         first = self._consent.needed(unit, inputs, permit, self._state)
         if isinstance(first, Failed):
             self._state.fail(unit, first.error)
@@ -362,7 +362,7 @@ class Executor:
         return first is not None
 
     def _naming_skipped(self, unit: Unit) -> Unit:
-        """Returns a reply that tells which of its steps were skipped, in place of their results."""
+        """Returns a reply that names its skipped steps where their results would stand."""
         step = unit.step
         if not isinstance(step, ReplyStep):
             return unit
