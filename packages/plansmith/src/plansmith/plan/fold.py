@@ -138,7 +138,7 @@ class _Fold:
     def _count_time(self, event: e.Event, passed: timedelta) -> None:
         """Adds the time before an event to what the run was doing."""
         if getattr(event.body, "died", False):
-            return  # how long a call took whose process died, nobody knows
+            return  # nobody knows how long a call took if its process died
         doing = "waiting" if self.run.paused or self.questions else self.run.doing
         doing = "running" if self.calling else doing
         self.spent = {**self.spent, doing: self.spent.get(doing, _NO_TIME) + passed}
@@ -179,7 +179,7 @@ class _Fold:
             raise _misfit(event, "its hash is not the hash of the current plan")
 
     def _need_second_person(self, event: e.Event) -> None:
-        """Refuses an approval, or such an answer, by who asked or changed the plan last."""
+        """Refuses a permission by the person who asked for the run, or last changed its plan."""
         if why := why_not(self.run, event.by):
             raise _misfit(event, why)
 
@@ -232,7 +232,7 @@ class _Fold:
             elif step.permit is not None and (
                 root not in before or differ(before[root], plan.by_id[root])
             ):
-                # What a person allowed was another call.
+                # A person allowed another call than this one.
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
@@ -527,7 +527,7 @@ def _waiting_again(step: StepState) -> StepState:
         made = (*made, Made(step.callee, step.call, step.result_hash))
         permit = step.permit
         if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
-            # The call that a person replaced by this one is not to be made either.
+            # A person replaced that call by this one: it is not to be made either.
             made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
     return StepState(item=step.item, made=made, asked=step.asked)
 
