@@ -305,10 +305,10 @@ class Executor:
         if self._callees.is_read(unit) and not unit.is_item:
             return False
         try:
-            call = call_mark(resolved(unit, self._state.results))
+            mark = call_mark(resolved(unit, self._state.results))
         except ReferenceFailed:
             return False  # the step fails when it starts
-        return self._state.reuse(unit, call)
+        return self._state.reuse(unit, mark)
 
     def _reserve_budget(self, unit: Unit) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run, asks, returns false."""

@@ -115,7 +115,7 @@ class State:
         if is_part(name) and (step.item or step.attempts):
             self._items.setdefault(parent_of(name), {})[name] = step.item
         if step.made:  # of two results of one call the first counts
-            made = {(each.callee, each.call): each.result for each in reversed(step.made)}
+            made = {(each.callee, each.call_mark): each.result for each in reversed(step.made)}
             self.made[name] = made
 
     def known(self, name: str) -> StepState:
@@ -209,9 +209,9 @@ class State:
         self.batch.bodies.append(self._standing_in(unit, body, unit.step.otherwise))
         self._pass(unit.name, rule)
 
-    def reuse(self, unit: Unit, call: str) -> bool:
+    def reuse(self, unit: Unit, mark: str) -> bool:
         """Reuses the result of an identical earlier call; false if there was none."""
-        result = self.made[unit.name].get((unit.callee, call), "")
+        result = self.made[unit.name].get((unit.callee, mark), "")
         if result:
             self.batch.bodies.append(
                 e.StepReused(step=unit.name, result=result, run=self._journal.id)

@@ -310,10 +310,6 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     item: str = ""
     prefetched: str = ""
 
-    @property
-    def call(self) -> str:
-        return self.key.rpartition("/")[2] if self.inputs else ""
-
 
 class StepProgressed(StepBody, frozen=True, kw_only=True):
     """A running step reports its progress."""

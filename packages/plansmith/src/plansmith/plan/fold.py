@@ -524,9 +524,9 @@ def _waiting_again(step: StepState) -> StepState:
     """Returns a step that waits again or left the plan; the calls that it made are kept."""
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.call, step.result_hash))
+        made = (*made, Made(step.callee, step.call_mark, step.result_hash))
         permit = step.permit
-        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
+        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call_mark:
             # A person replaced that call by this one: it is not to be made either.
             made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
     return StepState(item=step.item, made=made, asked=step.asked)

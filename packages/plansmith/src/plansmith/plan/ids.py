@@ -51,6 +51,11 @@ def is_part(name: str) -> bool:
     return "/" in name
 
 
+def mark_in(key: str) -> str:
+    """Returns the mark of the inputs in the key of a call, `run/step/mark`."""
+    return key.rpartition("/")[2]
+
+
 def root_of(name: str) -> str:
     """Returns the step of the plan that a step or part is or belongs to."""
     return name.partition("/")[0]

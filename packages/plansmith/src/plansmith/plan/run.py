@@ -24,7 +24,7 @@ from plansmith.plan.events import (
     StepAdvised,
     StepReplied,
 )
-from plansmith.plan.ids import is_part, parent_of, root_of
+from plansmith.plan.ids import is_part, mark_in, parent_of, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.problem import Problem
@@ -48,10 +48,10 @@ class Covered(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A call that was made, by the mark of its inputs, and the hash of its result."""
+    """A call that was made: whom it called, the mark of its inputs, the hash of its result."""
 
     callee: str
-    call: str
+    call_mark: str
     result: str
 
 
@@ -195,9 +195,9 @@ class StepState(FrozenStruct, frozen=True):
     wakes_at: datetime | None = None
 
     @property
-    def call(self) -> str:
-        """The mark of the inputs of its call, with which the key ends; empty without a call."""
-        return self.key.rpartition("/")[2] if self.inputs else ""
+    def call_mark(self) -> str:
+        """The mark of the inputs of its call; empty without a call."""
+        return mark_in(self.key) if self.inputs else ""
 
     @property
     def settled(self) -> bool:
