@@ -304,7 +304,7 @@ class Agent(Protocol):
 
 
 @runtime_checkable
-class TimeLimited(Protocol):
+class TimeLimited(Agent, Protocol):
     """An agent with a time limit of its own, for steps that have none."""
 
     timeout_s: float | None
@@ -470,7 +470,7 @@ class Clock(Protocol):
 
 
 @runtime_checkable
-class BootClock(Protocol):
+class BootClock(Clock, Protocol):
     """A clock that counts the time in which the machine slept."""
 
     def since_boot(self) -> float:
