@@ -58,11 +58,11 @@ def _call_before_intent() -> Planted:
 
 
 def _certain_failure() -> Planted:
-    def in_doubt(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+    def unsure_failure(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
         del unit
         return Failed(why, again=True)
 
-    return Callees, "in_doubt", in_doubt
+    return Callees, "unsure_failure", unsure_failure
 
 
 def _every_fire_won() -> Planted:
@@ -113,11 +113,11 @@ def _late_position() -> Planted:
 
 
 def _only_the_lease() -> Planted:
-    def in_doubt(self: Lease, since: float) -> bool:
+    def may_be_over(self: Lease, since: float) -> bool:
         del since
         return self.now() - self._renewed > self.seconds
 
-    return Lease, "is_in_doubt", in_doubt
+    return Lease, "may_be_over", may_be_over
 
 
 MUTATIONS: Mapping[str, Plant] = {
@@ -127,7 +127,7 @@ MUTATIONS: Mapping[str, Plant] = {
     "an exception after a write counts as a certain failure": _certain_failure,
     "a process that wakes does not look at its lease": lambda: (
         Lease,
-        "is_in_doubt",
+        "may_be_over",
         _no,
     ),
     "a living process on another machine counts as dead": lambda: (

@@ -111,7 +111,7 @@ async def test_one_call_of_many_is_made_with_a_persons_values_and_the_others_as_
     [permit] = [each for each in events if getattr(each.body, "instead_of", "")]
     assert isinstance(permit.body, e.StepReplied)
     assert (permit.by.name, permit.body.answer) == ("bob", {"allow": given})
-    assert permit.body.state.startswith(run.steps[f"{name}/1"].call)
+    assert permit.body.state.startswith(run.steps[f"{name}/1"].call_mark)
     report = to_markdown(await load_report(bank.store, run.id))
     assert "bob allowed pay to be called with values of their own" in report
     assert (await replay(run.id, bank.enter())).identical

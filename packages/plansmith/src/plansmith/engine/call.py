@@ -44,7 +44,7 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
+from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
 
 
 class SecretUse(NamedTuple):
@@ -123,14 +123,14 @@ class Callees:
         return Effect.READ
 
     def timeout(self, unit: Unit) -> float:
-        """Returns the time limit of a call in seconds; an agent may say its own."""
+        """Returns the time limit of a call in seconds; an agent may have its own."""
         seconds = unit.step.timeout_s
         if seconds is None:
-            name = unit.callee
-            if name in self.specs:
-                seconds = self.specs[name].timeout_s
-            else:
-                seconds = getattr(self.agents.get(name), "timeout_s", None)
+            spec, agent = self.specs.get(unit.callee), self.agents.get(unit.callee)
+            if spec is not None:
+                seconds = spec.timeout_s
+            elif isinstance(agent, TimeLimited):
+                seconds = agent.timeout_s
             seconds = seconds or DEFAULT_TIMEOUT
         return min(LONGEST_TIMEOUT_S, seconds)
 
@@ -158,7 +158,7 @@ class Callees:
             outcome = self._failed(unit, error)
         else:
             flaw = self.flaw(unit, value)
-            outcome = self.in_doubt(unit, flaw, kind="result") if flaw else Done(value)
+            outcome = self.unsure_failure(unit, flaw, kind="result") if flaw else Done(value)
         return outcome if secrets is None else _hidden(outcome, secrets)
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
@@ -171,10 +171,10 @@ class Callees:
                 return self.late(unit)
             case OutcomeUnknown():
                 why = error_text(error)
-                return self.in_doubt(unit, why, again=error.again, wait=error.retry_after)
+                return self.unsure_failure(unit, why, again=error.again, wait=error.retry_after)
             case InputNeeded():
                 flaw = question_flaw(error)
-                return self.in_doubt(unit, flaw) if flaw else Asks(error)
+                return self.unsure_failure(unit, flaw) if flaw else Asks(error)
             case ToolBusy():
                 return Failed(error_text(error), again=True, wait=error.retry_after)
             case ToolFailed():
@@ -182,14 +182,14 @@ class Callees:
             case asyncio.CancelledError() | KeyboardInterrupt():
                 raise error
             case _:
-                return self.in_doubt(unit, named(error))
+                return self.unsure_failure(unit, named(error))
 
     def late(self, unit: Unit) -> Outcome:
         """Returns the outcome of a call that gave no result within its time limit."""
         why = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
-        return self.in_doubt(unit, why, kind="time", again=True)
+        return self.unsure_failure(unit, why, kind="time", again=True)
 
-    def in_doubt(
+    def unsure_failure(
         self,
         unit: Unit,
         why: str,
@@ -200,7 +200,7 @@ class Callees:
     ) -> Outcome:
         """Returns the outcome of a call that may have taken effect: repeated if harmless, or asked.
 
-        `again` tells whether another try of a read may help. What a peer says of it does not count.
+        `again`: whether another try of a read may help; what a peer says about that does not count.
         """
         unsure = not self.is_read(unit)
         again = self.is_repeatable(unit) if unsure else again
@@ -254,7 +254,7 @@ class Callees:
 
 
 async def _written(text: str) -> str:
-    """Returns a reply that nobody has to write."""
+    """Returns a reply whose text is given, as a call would."""
     return text
 
 

@@ -16,7 +16,7 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
-from plansmith.engine.recover import ends_after_crash
+from plansmith.engine.recover import settle_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
@@ -137,8 +137,8 @@ class Executor:
         return self._journal.run
 
     async def _open(self) -> None:
-        """Writes how the calls go on that a crash left; the start of the run waits for steps."""
-        left = ends_after_crash(self._journal.run, self._templates, self._callees)
+        """Records what became of calls interrupted by a crash; `run_started` comes with a step."""
+        left = settle_after_crash(self._journal.run, self._templates, self._callees)
         if left:
             await self._journal.append(*self._opening, *left)
             self._opening = []
@@ -215,12 +215,12 @@ class Executor:
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             # What others skipped, and every start if the run stops, is neither written nor made.
             stops = self._is_cancelled or self._paused
-            names = [each.unit.name for each in started]
-            unmade = [each for each in names if stops or each in state.skipped]
+            names, skipped = [each.unit.name for each in started], state.skipped_by_others
+            unmade = [each for each in names if stops or each in skipped]
             batch.bodies = [
                 body
                 for body in batch.bodies
-                if (getattr(body, "step", "") or "") not in state.skipped
+                if (getattr(body, "step", "") or "") not in skipped
                 and not (isinstance(body, e.StepStarted) and body.step in unmade)
             ]
             for name in unmade:
@@ -273,11 +273,12 @@ class Executor:
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.ended or (name in state.made and self._reuse_result(unit)):
+            if name in state.resting or (name in state.made and self._reuse_result(unit)):
                 continue
-            if (state.rules or unit.step.when is not None) and state.skip_by_rules(unit):
+            may_be_skipped = state.skipped_by_plan or unit.step.when is not None
+            if may_be_skipped and state.skip_by_plan(unit):
                 continue
-            if not self._budget.is_limited or self._affords(unit):
+            if not self._budget.is_limited or self._reserve_budget(unit):
                 started += self._begin(unit)
         return started
 
@@ -300,17 +301,17 @@ class Executor:
         return busy.count(unit.callee) >= limit
 
     def _reuse_result(self, unit: Unit) -> bool:
-        """Reuses the result of the same call, made before the plan changed; most reads repeat."""
+        """Reuses the result of the same call from before the plan changed; tells whether it did."""
         if self._callees.is_read(unit) and not unit.is_item:
             return False
         try:
-            call = call_mark(resolved(unit, self._state.results))
+            mark = call_mark(resolved(unit, self._state.results))
         except ReferenceFailed:
             return False  # the step fails when it starts
-        return self._state.reuse(unit, call)
+        return self._state.reuse(unit, mark)
 
-    def _affords(self, unit: Unit) -> bool:
-        """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
+    def _reserve_budget(self, unit: Unit) -> bool:
+        """Reserves a unit's budget; if a limit is reached, pauses the run, asks, returns false."""
         refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
         if refusal is None:
             return True
@@ -327,7 +328,7 @@ class Executor:
         """Asks, opens a step with parts, or returns the call to make."""
         state = self._state
         try:
-            if state.rules:
+            if state.skipped_by_plan:
                 unit = self._naming_skipped(unit)
             inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
             seen = ""
@@ -335,7 +336,7 @@ class Executor:
                 unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
             if kind == "ask":
                 state.ask(unit, str(inputs["question"]))
-            elif self._needs_consent(unit, inputs, permit):
+            elif self._ask_for_consent(unit, inputs, permit):
                 return []
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
@@ -348,10 +349,10 @@ class Executor:
             state.fail(unit, Sentence("it cannot start: {error}", error=why))
         return []
 
-    def _needs_consent(
+    def _ask_for_consent(
         self, unit: Unit, inputs: dict[str, Json], permit: e.StepReplied | None
     ) -> bool:
-        """Asks a person before values from tools reach a change, or lets the unit fail."""
+        """Asks a person before values from tools reach a change, or fails; else returns false."""
         first = self._consent.needed(unit, inputs, permit, self._state)
         if isinstance(first, Failed):
             self._state.fail(unit, first.error)
@@ -361,12 +362,12 @@ class Executor:
         return first is not None
 
     def _naming_skipped(self, unit: Unit) -> Unit:
-        """Returns a reply that tells which of its steps were skipped, in place of their results."""
+        """Returns a reply that names its skipped steps where their results would stand."""
         step = unit.step
         if not isinstance(step, ReplyStep):
             return unit
-        passed = self._state.passed(unit.scope)
-        missing = [name for name in step.needed if name in passed]
+        skipped = self._state.skipped_without_result(unit.scope)
+        missing = [name for name in step.needed if name in skipped]
         if not missing:
             return unit
         locale = self._journal.run.locale
@@ -428,7 +429,7 @@ class Executor:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         state = self._state
         # A person may have skipped a waiting one.
-        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.ended}
+        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.resting}
         if (at := self.wakes_at) is None:
             return False
         return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S

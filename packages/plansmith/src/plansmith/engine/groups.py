@@ -35,29 +35,31 @@ class Group:
         self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Container[str]
+        self, resting: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the parts that have started before: ended, open, or waiting for a person.
 
         Parts that need one of them wait for it.
         """
-        known = {name: p for name, p in self.parts.items() if name in ended or name in opened}
+        known = {name: p for name, p in self.parts.items() if name in resting or name in opened}
         for name in known:
-            if name in ended:
-                self.end(name, ended[name])
+            if name in resting:
+                self.end(name, resting[name])
         self.waiting = deque(name for name in self.waiting if name not in known)
         return known
 
-    def ask(self, name: str) -> bool:
-        """Records that a part asks before it begins; returns whether it leaves its place."""
+    @property
+    def may_step_aside(self) -> bool:
+        """Whether a part that asks before it begins leaves its place to the next one."""
         step = self.unit.step
         if not isinstance(step, MapStep) or step.repeat is not None or step.width == 1:
             return False  # one after the other
-        if len(self.asking) >= _MOST_ASKING:
-            return False
+        return len(self.asking) < _MOST_ASKING
+
+    def step_aside(self, name: str) -> None:
+        """Moves a part that asks before it begins behind the others."""
         self.asking.add(name)
         self.waiting.append(name)
-        return True
 
     def end(self, name: str, status: StepStatus) -> None:
         """Records that a part has ended; one that asks or is unknown has not."""
@@ -134,15 +136,15 @@ class RoundGroup(Group):
         self.waiting.append(part.name)
 
     def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Container[str]
+        self, resting: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the rounds that have started before, in order."""
         known: dict[str, Unit] = {}
-        while self.waiting and (self._last in ended or self._last in opened):
+        while self.waiting and (self._last in resting or self._last in opened):
             name = self.waiting.popleft()
             known[name] = self.parts[name]
-            if name in ended:
-                self.end(name, ended[name])
+            if name in resting:
+                self.end(name, resting[name])
         return known
 
     def end(self, name: str, status: StepStatus) -> None:
@@ -203,9 +205,7 @@ def group_of(
         if unknown := min(part.needs() - parts.keys(), default=""):
             raise ReferenceFailed(
                 Sentence(
-                    "{step} waits for {need}, which does not exist",
-                    step=part.name,
-                    need=unknown,
+                    "{step} waits for {need}, which does not exist", step=part.name, need=unknown
                 )
             )
     return Group(unit, parts)

@@ -10,6 +10,7 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
+from plansmith.plan.ids import question_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.run import Run, StepStatus
@@ -23,17 +24,20 @@ _DIED: Final = Sentence("the process ended during the call")
 _FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
 
 
-def ends_after_crash(run: Run, templates: Mapping[str, Plan], callees: Callees) -> list[e.AnyBody]:
-    """Returns how the calls go on that ran when a process died.
+def settle_after_crash(
+    run: Run, templates: Mapping[str, Plan], callees: Callees
+) -> list[e.AnyBody]:
+    """Returns the events that settle the calls left running by a dead process.
 
     Reads and keyed calls are repeated, and a person is asked about all others. Map and plan steps,
     which make no call themselves, stay open.
     """
-    bodies: list[e.AnyBody] = []
     if run.plan is None:
-        return bodies
-    running = [name for name, step in run.steps.items() if step.status is StepStatus.RUNNING]
-    for name in running:
+        return []
+    bodies: list[e.AnyBody] = []
+    for name, step in run.steps.items():
+        if step.status is not StepStatus.RUNNING:
+            continue
         unit = named_unit(run.plan, name, templates)
         if unit is not None and unit.is_group:
             continue
@@ -66,9 +70,8 @@ def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionA
         step=name,
         reason=why,
     )
-    return e.QuestionAsked(
-        question=f"unknown:{name}", text=text, options=UNKNOWN, step=name, kind="unknown"
-    )
+    question = question_name("unknown", name)
+    return e.QuestionAsked(question=question, text=text, options=UNKNOWN, step=name, kind="unknown")
 
 
 async def repair(store: Store, journal: Journal, *, by: e.Actor) -> None:

@@ -22,7 +22,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
-from plansmith.plan.ids import is_part, parent_of
+from plansmith.plan.ids import is_part, parent_of, question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import NOT_STARTED, StepState, StepStatus
@@ -80,10 +80,10 @@ class State:
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.queue = ReadyQueue()
-        self.ended: dict[str, StepStatus] = {}
-        # Steps that the plan itself skipped, and why.
-        self.rules: dict[str, SkipRule] = {}
-        self.skipped: set[str] = set()  # by others
+        # The status of each unit that no longer runs: ended, or waiting for a person.
+        self.resting: dict[str, StepStatus] = {}
+        self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
+        self.skipped_by_others: set[str] = set()
         # How many calls were made when the last question was answered: they do not count as tries.
         self._answered: dict[str, int] = {}
         # Until when steps wait; empty in most runs.
@@ -105,17 +105,17 @@ class State:
 
     def _enter_step(self, name: str, step: StepState) -> None:
         if step.status not in _STARTS_OR_RUNS:
-            self.ended[name] = step.status
+            self.resting[name] = step.status
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
         if step.rule:
-            self.rules[name] = step.rule
+            self.skipped_by_plan[name] = step.rule
         if step.reply is not None:
             self._answered[name] = step.answered
         if is_part(name) and (step.item or step.attempts):
             self._items.setdefault(parent_of(name), {})[name] = step.item
         if step.made:  # of two results of one call the first counts
-            made = {(each.callee, each.call): each.result for each in reversed(step.made)}
+            made = {(each.callee, each.call_mark): each.result for each in reversed(step.made)}
             self.made[name] = made
 
     def known(self, name: str) -> StepState:
@@ -136,36 +136,36 @@ class State:
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
         done = {name for name in units if self.status(name) is StepStatus.DONE}
-        if self.ended and any(self.ended.get(name) in _PERHAPS_DONE for name in units):
+        if self.resting and any(self.resting.get(name) in _PERHAPS_DONE for name in units):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
                 late = (self.status(need) is not StepStatus.DONE for need in graph[name])
-                if self.ended.get(name) in _PERHAPS_DONE and any(late):
+                if self.resting.get(name) in _PERHAPS_DONE and any(late):
                     early.add(name)
         lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
         self.queue.add(graph, lengths, done=done)
 
     def status(self, name: str) -> StepStatus | None:
-        """Returns how a unit ended; one that the plan itself skipped counts as done."""
-        return StepStatus.DONE if name in self.rules else self.ended.get(name)
+        """Returns the status of a unit that rests; one that the plan skipped counts as done."""
+        return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
 
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
-        if self.groups or self.rules or self.queue.ready:
+        if self.groups or self.skipped_by_plan or self.queue.ready:
             return False
-        return all(self.ended.get(name) is StepStatus.DONE for name in self._journal.steps)
+        return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.steps)
 
     @property
     def waits_for_person(self) -> bool:
-        return any(each in _AWAITED for each in self.ended.values())
+        return any(each in _AWAITED for each in self.resting.values())
 
-    def passed(self, scope: str = "") -> dict[str, SkipRule]:
-        """Returns the steps of a scope that the plan skipped and that have no result, and why."""
+    def skipped_without_result(self, scope: str = "") -> dict[str, SkipRule]:
+        """Returns the steps of a scope that the plan skipped without a result, and why."""
         return {
             name.removeprefix(scope): rule
-            for name, rule in self.rules.items()
+            for name, rule in self.skipped_by_plan.items()
             if name not in self.results and name.startswith(scope)
         }
 
@@ -177,16 +177,16 @@ class State:
 
     # Before a unit starts.
 
-    def skip_by_rules(self, unit: Unit) -> bool:
-        """Skips a unit, or lets it fail, if its plan says so; false if it runs."""
-        if self.rules and not (unit.is_item or unit.is_round):
-            passed = self.passed(unit.scope)
+    def skip_by_plan(self, unit: Unit) -> bool:
+        """Skips a unit, or lets it fail, where its plan says so; returns false if it runs."""
+        if self.skipped_by_plan and not (unit.is_item or unit.is_round):
+            skipped = self.skipped_without_result(unit.scope)
             through = (each for need in unit.step.needed for each in unit.off.get(need, ()))
-            because = unit.step.skipped_with(passed) if passed else ""
-            because = because or next((each for each in through if each in passed), "")
+            because = unit.step.skipped_with(skipped) if skipped else ""
+            because = because or next((each for each in through if each in skipped), "")
             if because:
                 # One skipped because of a failure passes that on: what was approved is missing.
-                rule: SkipRule = "error" if passed[because] == "error" else "need"
+                rule: SkipRule = "error" if skipped[because] == "error" else "need"
                 reason = Sentence("'{step}', which it needs, was skipped", step=because)
                 self._skip_by_rule(unit, reason, rule)
                 return True
@@ -209,9 +209,9 @@ class State:
         self.batch.bodies.append(self._standing_in(unit, body, unit.step.otherwise))
         self._pass(unit.name, rule)
 
-    def reuse(self, unit: Unit, call: str) -> bool:
+    def reuse(self, unit: Unit, mark: str) -> bool:
         """Reuses the result of an identical earlier call; false if there was none."""
-        result = self.made[unit.name].get((unit.callee, call), "")
+        result = self.made[unit.name].get((unit.callee, mark), "")
         if result:
             self.batch.bodies.append(
                 e.StepReused(step=unit.name, result=result, run=self._journal.id)
@@ -235,14 +235,16 @@ class State:
             key = f"{self._journal.id}/{unit.name}"
             self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
         self.groups[unit.name] = group
-        ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
+        resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
         opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
-        started = group.started_parts(ended, opened)
+        started = group.started_parts(resting, opened)
         self.units |= started
         # Those that ask before they begin have left their place, and are queued when it is theirs.
-        asks = {name for name in started if self.ended.get(name) is StepStatus.ASKING}
-        asks = {name for name in asks if not self.known(name).attempts and group.ask(name)}
-        self._add({name: part for name, part in started.items() if name not in asks})
+        asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
+        for name in asking:
+            if not self.known(name).attempts and group.may_step_aside:
+                group.step_aside(name)
+        self._add({name: part for name, part in started.items() if name not in group.asking})
         self._queue_next(group)
         self._end_if_over(group)
 
@@ -284,7 +286,8 @@ class State:
         self.batch.bodies.append(question)
         self._park(unit, StepStatus.ASKING)
         group = self.groups.get(unit.parent or "") if unit.is_item else None
-        if group is not None and group.ask(unit.name):
+        if group is not None and group.may_step_aside:
+            group.step_aside(unit.name)
             self._queue_next(group)
 
     # When a call has ended.
@@ -303,7 +306,7 @@ class State:
             case Asks(need):
                 self._park(unit, StepStatus.ASKING)
                 self.batch.add(_call_question(unit, need, known.attempts), need.state)
-            case Failed(reason):
+            case Failed(reason):  # this try or one before it may have taken effect
                 self._park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
                 asked = unknown_question(unit.name, reason, callee=unit.callee)
@@ -312,8 +315,8 @@ class State:
     def _is_repeated(self, unit: Unit, tries: int, failed: Failed) -> bool:
         """Tells whether a failed call is made again.
 
-        A step's own rule counts instead of the limit, also where another try seemed pointless; but
-        never after a try that may have taken effect.
+        A step's own rule replaces the limit, and repeats even what seems pointless to repeat, but
+        nothing that may have taken effect. The limit counts all tries, the rule those after one.
         """
         retry = unit.step.retry
         if retry is None:
@@ -377,11 +380,11 @@ class State:
     def _park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""
         self._budget.settle(unit.name)
-        self.ended[unit.name] = status
+        self.resting[unit.name] = status
 
     def _done(self, name: str, value: Json) -> None:
         self.results[name] = value
-        self.ended[name] = StepStatus.DONE
+        self.resting[name] = StepStatus.DONE
         unit = self.units.get(name)
         if unit is None:
             return
@@ -393,13 +396,13 @@ class State:
 
     def _pass(self, name: str, rule: SkipRule) -> None:
         """Lets units that waited for this one go on."""
-        self.rules[name] = rule
+        self.skipped_by_plan[name] = rule
         if name in self.units:
             self.queue.finish(name)
         self._end(name, StepStatus.SKIPPED)
 
     def _end(self, name: str, status: StepStatus) -> None:
-        self.ended[name] = status
+        self.resting[name] = status
         if name in self.units:
             self._leave(self.units[name])
 
@@ -414,7 +417,7 @@ class State:
     def _end_if_over(self, group: Group) -> None:
         """Ends a map or plan step once none of its parts can change any more."""
         unit = group.unit
-        if not group.over or unit.name in self.ended:
+        if not group.over or unit.name in self.resting:
             return
         error = group.error()
         if group.left_out:
@@ -455,14 +458,14 @@ class State:
 
     def _skip(self, name: str) -> None:
         """Skips a step and all its parts."""
-        self.skipped.add(name)
-        self.ended[name] = StepStatus.SKIPPED
+        self.skipped_by_others.add(name)
+        self.resting[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
             self._skip(part)
 
     def _put_back(self, name: str) -> None:
-        self.ended.pop(name, None)
+        self.resting.pop(name, None)
         group = self.groups.get(parent_of(name))
         if group is not None and name in group.asking:
             group.asking.remove(name)
@@ -474,7 +477,7 @@ class State:
 def _call_question(unit: Unit, need: InputNeeded, attempt: int) -> e.QuestionAsked:
     """Returns the question of a call, with its state for when the call is made again."""
     return e.QuestionAsked(
-        question=f"{unit.name}?{attempt}",
+        question=question_name("call", unit.name, attempt),
         text=need.message,
         options=tuple(need.options),
         answer_schema=need.schema,

@@ -32,7 +32,7 @@ from plansmith.plan.sentence import Sentence
 class Actor(
     FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Who caused an event; `user` is whose token was used, where the name does not tell it."""
+    """Who caused an event; `user` owns the token that was used, where `name` does not say so."""
 
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
@@ -49,7 +49,7 @@ class Actor(
 
     @property
     def label(self) -> str:
-        """The actor's name as one text that also tells programs from people."""
+        """The actor's name in one text, where a program is called one."""
         return f"program {self.name}".rstrip() if self.kind == "program" else self.name
 
 
@@ -111,8 +111,8 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     """Somebody is asked a question; `kind` says who asks, and no plan can choose it.
 
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
-    request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
-    a limit.
+    request, for consent to the values of a call, whether an `unknown` call took effect, and whether
+    to go on beyond a limit.
 
     Attributes:
         question: Its name, by which it is answered.
@@ -121,14 +121,14 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         answer_schema: The JSON Schema of the answer.
         step: The step that waits for the answer.
         expires_at: When it is closed as unanswered.
-        state: The content hash of what the call goes on with; for consent, of its values.
+        state: The hash of what a call goes on with; for consent, of the values it would send.
         link: A page on which it is answered.
         kind: Who asks.
         callee: What would be called.
-        sources: The steps that the values come from.
-        times: For how many calls consent is given.
+        sources: The steps from which those values come.
+        times: For consent to repeated calls, how many it allows.
         limit: The limit that is reached.
-        values: The hash under which the values of a consent are stored, their keys in order.
+        values: For consent, the hash under which these values are stored, to be shown in order.
 
     Examples:
         >>> from plansmith import QuestionAsked
@@ -193,7 +193,7 @@ class RunResumed(EventBody, frozen=True, kw_only=True):
 
 
 class RunRepaired(EventBody, frozen=True, kw_only=True):
-    """A damaged journal goes on, paused; rows were set `aside`, and nobody can read the `lost`."""
+    """A damaged journal goes on, paused: `aside` events were set aside, `lost` cannot be read."""
 
     aside: Count = 0
     lost: Count = 0
@@ -214,7 +214,7 @@ class ReplanStarted(EventBody, frozen=True, kw_only=True):
 
 
 class ReportMade(EventBody, frozen=True, kw_only=True):
-    """The report is finished and stored under its content hash."""
+    """The request was answered without a plan; `result` is the hash of the answer."""
 
     result: str
 
@@ -310,10 +310,6 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     item: str = ""
     prefetched: str = ""
 
-    @property
-    def call(self) -> str:
-        return self.key.rpartition("/")[2] if self.inputs else ""
-
 
 class StepProgressed(StepBody, frozen=True, kw_only=True):
     """A running step reports its progress."""
@@ -399,7 +395,7 @@ class StepSkipped(StepBody, frozen=True, kw_only=True):
 
 
 class StepWaits(StepBody, frozen=True, kw_only=True):
-    """A step waits so long before its next round or try; without `seconds` it waits no more."""
+    """A step waits some `seconds` before its next round or try; 0 ends the wait."""
 
     seconds: Seconds = 0.0
 
@@ -418,7 +414,7 @@ class StepUnknown(StepBody, frozen=True, kw_only=True):
 
 
 class StepReset(StepBody, frozen=True, kw_only=True):
-    """A step waits to run once more; with `same_call`, what a person allowed for it still holds."""
+    """A step waits to run once more; with `same_call`, consent to its call still holds."""
 
     reason: ShownField = ""
     same_call: bool = False

@@ -40,7 +40,7 @@ _READY: Final = StepStatus.READY
 _RUNNING: Final = StepStatus.RUNNING
 _UNKNOWN: Final = StepStatus.UNKNOWN
 _WAITING: Final = StepStatus.WAITING
-_UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
+_RESULT_MISSING: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _MAY_HAVE_DIED: Final = (e.StepFailed, e.StepUnknown)
@@ -86,10 +86,10 @@ def with_ready_steps(run: Run) -> Run:
     not_started = Steps.of(run.steps).index.not_started()
     if not not_started:
         return run
-    can_start = {*run.can_start}
+    startable = {*run.startable_steps}
     steps = Steps(run.steps)
     for name in not_started:
-        status = _READY if name in can_start else _WAITING
+        status = _READY if name in startable else _WAITING
         if steps[name].status is not status:
             steps[name] = replace(steps[name], status=status)
     return replace(run, steps=steps)
@@ -139,7 +139,7 @@ class _Fold:
     def _count_time(self, event: e.Event, passed: timedelta) -> None:
         """Adds the time before an event to what the run was doing."""
         if isinstance(event.body, _MAY_HAVE_DIED) and event.body.died:
-            return  # how long a call took whose process died, nobody knows
+            return  # nobody knows how long a call took if its process died
         doing = "waiting" if self.run.paused or self.questions else self.run.doing
         doing = "running" if self.calling else doing
         self.spent = {**self.spent, doing: self.spent.get(doing, _NO_TIME) + passed}
@@ -180,7 +180,7 @@ class _Fold:
             raise _misfit(event, "its hash is not the hash of the current plan")
 
     def _need_second_person(self, event: e.Event) -> None:
-        """Refuses an approval, or such an answer, by who asked or changed the plan last."""
+        """Refuses a permission by the person who asked for the run, or last changed its plan."""
         if why := why_not(self.run, event.by):
             raise _misfit(event, why)
 
@@ -233,7 +233,7 @@ class _Fold:
             elif step.permit is not None and (
                 root not in before or differ(before[root], plan.by_id[root])
             ):
-                # What a person allowed was another call.
+                # A person allowed another call than this one.
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
@@ -415,7 +415,7 @@ class _Fold:
             self.calling |= {body.step}
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, _UNSETTLED)
+        step = self._step(event, body.step, _RESULT_MISSING)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is _UNKNOWN else None
@@ -525,10 +525,10 @@ def _waiting_again(step: StepState) -> StepState:
     """Returns a step that waits again or left the plan; the calls that it made are kept."""
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.call, step.result_hash))
+        made = (*made, Made(step.callee, step.call_mark, step.result_hash))
         permit = step.permit
-        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
-            # The call that a person replaced by this one is not to be made either.
+        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call_mark:
+            # A person replaced that call by this one: it is not to be made either.
             made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
     return StepState(item=step.item, made=made, asked=step.asked)
 

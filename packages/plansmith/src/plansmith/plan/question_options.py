@@ -18,12 +18,12 @@ LIMIT: Final = (GO_ON, STOP)
 DONE: Final = "done"
 NOT_DONE: Final = "not_done"
 UNKNOWN: Final = (DONE, NOT_DONE, "retry")
-# The answers by which nothing happens.
+# The answers that permit nothing.
 _REFUSALS: Final = {"consent": REFUSE, "limit": STOP, "unknown": NOT_DONE}
 # Programs may answer the plan's and the planner's questions.
 FOR_PROGRAMS: Final[frozenset[QuestionKind]] = frozenset({"step", "request"})
 
 
 def lets_happen(asked: QuestionAsked, answer: Json) -> bool:
-    """Tells whether an answer to a question of Plansmith lets something happen."""
+    """Tells whether an answer to one of Plansmith's own questions permits something."""
     return asked.kind in _REFUSALS and answer != _REFUSALS[asked.kind]

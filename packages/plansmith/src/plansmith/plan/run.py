@@ -24,7 +24,7 @@ from plansmith.plan.events import (
     StepAdvised,
     StepReplied,
 )
-from plansmith.plan.ids import is_part, parent_of, root_of
+from plansmith.plan.ids import is_part, mark_in, parent_of, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.problem import Problem
@@ -48,10 +48,10 @@ class Covered(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A call that was made, by the mark of its inputs, and the hash of its result."""
+    """A call that was made: whom it called, the mark of its inputs, the hash of its result."""
 
     callee: str
-    call: str
+    call_mark: str
     result: str
 
 
@@ -126,7 +126,7 @@ class RunStatus(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """The status of a step; `unknown`: nobody knows whether its call took effect, a person decides.
+    """The status of a step; `unknown`: its call may have taken effect, and a person says if it did.
 
     Examples:
         >>> from plansmith import StepStatus
@@ -195,9 +195,9 @@ class StepState(FrozenStruct, frozen=True):
     wakes_at: datetime | None = None
 
     @property
-    def call(self) -> str:
-        """The mark of the inputs of its call, with which the key ends; empty without a call."""
-        return self.key.rpartition("/")[2] if self.inputs else ""
+    def call_mark(self) -> str:
+        """The mark of the inputs of its call; empty without a call."""
+        return mark_in(self.key) if self.inputs else ""
 
     @property
     def settled(self) -> bool:
@@ -327,7 +327,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         reason: Why the run is as it is, in words.
         plan: The current plan.
         templates: The plans of the templates that the plan uses.
-        earlier: Content hashes of results of earlier runs that any of its plans has used.
+        earlier: The hashes of the results of earlier runs that its plans have used, by reference.
         problems: What checking the plan has found.
         estimate: What the plan may take: time, tokens, money.
         metrics: How planning went.
@@ -346,24 +346,24 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         rejections: How many plans a person sent back.
         changing: Whether a person asked for another plan that is not made yet.
         advice: What an agent said about the plan.
-        closing: Whether the run ends after a limit that a person did not lift.
-        calls: How many calls were made.
+        closing: Whether the run ends because a person refused to lift a limit.
+        calls: How many calls were made in all.
         tokens: How many tokens were used.
         money: What they cost, in US dollars.
         models: How often each model was asked for plans, and for how many tokens.
-        doing: What its time counts as now: `planning`, `running` or `waiting`; while a call is open
-            it is running, else while it is paused or asks it is waiting.
-        calling: The steps whose call is open.
-        spent: How long it has done what until its last event; `times` has the seconds.
+        doing: What its time counts as, unless a call is open (then as `running`), or it is paused
+            or asks (then as `waiting`).
+        calling: The steps whose call is open now, kept event by event to count the time.
+        spent: How long it planned, ran and waited until its last event; `times` has the seconds.
         started_at: When the first step could start.
         prefetches: Reads that were made while the plan was written.
         cancel_asked: Whether someone has cancelled it.
         steps: The state of each step by id; `result` reads the result of one.
         left: Steps that the plan no longer has, kept for the calls they made.
         questions: The open questions by name.
-        asked_at: The numbers of the events that asked them last; of closed questions too.
-        report_hash: The content hash of the report.
-        report_text: The report, read when needed; `report` is its text.
+        asked_at: By name of every question ever asked, the number of the event that asked it last.
+        report_hash: The hash of the answer, if the request was answered without a plan.
+        report_text: That answer, or the report of the run, made when it is read: see `report`.
         acts: The steps that change something.
         asked_by: Who made the request.
         edited_by: Who changed the plan last.
@@ -496,7 +496,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             raise TypeError(f"the result of {step!r} is {error}") from None
 
     def question_hash(self, name: str) -> str:
-        """The hash of an open question, its place in the journal and the plan, for an answer.
+        """A hash of an open question, by which an answer says exactly which question it is for.
 
         Args:
             name: The name of the question.
@@ -559,8 +559,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
 
     @property
-    def can_start(self) -> tuple[str, ...]:
-        """The steps of a plan that runs which wait for no other step."""
+    def startable_steps(self) -> tuple[str, ...]:
+        """The steps that have not started and wait for no other; none unless the run is running."""
         if self.plan is None or self.phase is not RunStatus.RUNNING:
             return ()
         before, not_started = self.plan.waits_for, Steps.of(self.steps).index.not_started()
@@ -580,7 +580,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def calls_open(self) -> tuple[str, ...]:
-        """The steps whose call has begun and not ended, without map and plan steps."""
+        """The running steps, without those that have parts: what a crash now would interrupt."""
         index = Steps.of(self.steps).index
         return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
 

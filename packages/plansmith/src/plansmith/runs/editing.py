@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
-from plansmith.engine.recover import ends_after_crash
+from plansmith.engine.recover import settle_after_crash
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.next_move import sees_first
@@ -66,9 +66,9 @@ class PlanEditing:
         late = StaleDecision(Sentence("someone else changed run {run} first", run=run_id))
         if run.calls_open:  # of a process that died: a person says first what became of changes
             templates = {**self._intake.templates, **run.templates}
-            lost = ends_after_crash(run, templates, await self._intake.callees())
+            lost = settle_after_crash(run, templates, await self._intake.callees())
             try:
-                async with self._journals.owners.owning(run_id) as journal.fence:
+                async with self._journals.owners.writing(journal):
                     await journal.append(*lost)
             except StaleWriter:
                 raise late from None
@@ -138,7 +138,7 @@ class PlanEditing:
                 )
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
-        async with self._journals.owners.owning(run_id) as journal.fence:
+        async with self._journals.owners.writing(journal):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._planning.plan(journal)
         return await self._journals.whole(journal)

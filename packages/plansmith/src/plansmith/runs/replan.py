@@ -17,7 +17,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, call_mark
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream
-from plansmith.plan.ids import is_part, root_of
+from plansmith.plan.ids import is_part, mark_in, root_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan, differ
 from plansmith.plan.problem import Problem, problem
@@ -189,7 +189,7 @@ def texts_of(run: Run, results: Mapping[str, Json]) -> tuple[ContextBlock, ...]:
         {
             "step": name,
             "calls": state.callee,
-            "arguments": state.call[:_DIGEST],
+            "arguments": state.call_mark[:_DIGEST],
             "tries": state.attempts,
             "error": clip(str(state.error), _LONGEST_ERROR),
         }
@@ -440,7 +440,7 @@ def calls_made(
             case e.PlanProposed():
                 revision += 1
             case e.StepStarted(step=name) as started if started.inputs:
-                under_way[name] = started.callee, started.call
+                under_way[name] = started.callee, mark_in(started.key)
             case e.StepDone(step=name) | e.StepFailed(step=name) as end if name in under_way:
                 yield revision, under_way.pop(name), end
             case _:

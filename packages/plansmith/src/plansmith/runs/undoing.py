@@ -263,8 +263,8 @@ def _inputs(
     None where the call cannot be told: a person had other values sent than those of the plan, and
     it would take back something else; or a value of a tool looks like a secret of the plan.
     """
-    before = (each.call for each in state.made if each.result == state.result_hash)
-    sent = state.call or next(before, "")
+    before = (each.call_mark for each in state.made if each.result == state.result_hash)
+    sent = state.call_mark or next(before, "")
     as_planned = not sent
     with suppress(ReferenceFailed):
         as_planned = as_planned or sent == call_mark(resolved(unit, results))

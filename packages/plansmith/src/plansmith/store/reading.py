@@ -66,7 +66,7 @@ class _Follower(NamedTuple):
 
 
 class Followers:
-    """Waits until what has a name, such as a run, has a later number than one.
+    """Waits until a run or record, given by name, passes a given number.
 
     `numbers` returns the last number of each name; `watch` runs while anyone waits and calls `look`
     when another process may have written.
@@ -85,7 +85,7 @@ class Followers:
         self._watcher: asyncio.Task[None] | None = None
 
     async def wait(self, name: str, after: int) -> None:
-        """Returns when the name has a number after the given one."""
+        """Returns when the number of a name has passed the given one."""
         loop = asyncio.get_running_loop()
         follower = _Follower(after, loop.create_future())
         with self._lock:
