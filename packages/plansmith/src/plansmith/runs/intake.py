@@ -63,7 +63,7 @@ class NewRun:
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
     the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
     which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
-    run uses. A plan that is not `checked` is taken as it is: who gives it has checked it.
+    run uses. Without `needs_check` the plan is taken as it is: whoever gives it has checked it.
     """
 
     request: str = ""
@@ -76,7 +76,7 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
-    checked: bool = True
+    needs_check: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
     reasons: Sequence[str] = ()

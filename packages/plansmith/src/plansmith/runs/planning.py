@@ -96,7 +96,7 @@ class RunPlanning:
         submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _ORIGINS.get(new.origin.kind, submitted)
         given = e.PlanProposed(plan=new.plan, problems=tuple(new.notes), origin=origin)
-        if new.checked:
+        if new.needs_check:
             proposal = await self.intake.take_in(given, created.options, new.pins)
         else:
             proposal = Proposal(given.replace(plan=owned(new.plan)))
