@@ -24,7 +24,7 @@ from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.ports import Available, Planner
-from plansmith.review.coverage import Coverage
+from plansmith.review.coverage import BeyondApproval
 from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
@@ -254,9 +254,9 @@ class RunPlanning:
             await journal.append(failed, review, values=recorded_exchanges(planned))
             return
         plan, problems = replan.keep_finished(run, planned.plan)
-        found = Coverage(())
-        if run.covered is not None:
-            found = await unapproved.uncovered(self.intake, journal, plan)
+        found = BeyondApproval(())
+        if run.approved_plan is not None:
+            found = await unapproved.beyond_approval(self.intake, journal, plan)
         again = await unapproved.repeats_of_origin(self.intake, run, plan)
         reasons = [*found.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
@@ -375,7 +375,7 @@ class RunPlanning:
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
             return "" if iterates else adds_nothing
-        reasons, drops = await unapproved.uncovered(self.intake, journal, plan)
+        reasons, drops = await unapproved.beyond_approval(self.intake, journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
         started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))

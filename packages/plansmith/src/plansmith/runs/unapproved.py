@@ -11,7 +11,7 @@ from plansmith.errors import NotFound
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.review.coverage import Coverage, coverage
+from plansmith.review.coverage import BeyondApproval, compare_with_approved
 from plansmith.runs import replan
 
 if TYPE_CHECKING:
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
     from plansmith.runs.intake import PlanIntake
 
 
-async def uncovered(intake: PlanIntake, journal: Journal, plan: Plan) -> Coverage:
+async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> BeyondApproval:
     """Returns what a revision does that no person has approved.
 
     It is compared with the plan approved last, not with the previous revision, so that many
     small revisions cannot add up to something new.
     """
     run = journal.run
-    assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
+    assert run.approved_plan is not None and run.plan is not None  # noqa: S101, PT018
     after = (await intake.facts(plan)).calls
     done = [
         after.keys[name]
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE and name in after.keys
     ]
-    found = coverage((await intake.facts(*run.covered)).calls, after, happened=done)
+    approved = (await intake.facts(*run.approved_plan)).calls
+    found = compare_with_approved(approved, after, happened=done)
     again = await repeated(intake, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
@@ -54,7 +55,7 @@ async def uncovered(intake: PlanIntake, journal: Journal, plan: Plan) -> Coverag
     ]
     made = {call.text for call in after.acting}
     lost = (*(text for text in run.dropped if text not in made), *found.drops)
-    return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+    return BeyondApproval((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
 async def repeated(
@@ -79,7 +80,7 @@ async def repeated(
         if (place := place_of(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
-    approved = (await intake.facts(*run.covered)).calls.acting if run.covered else []
+    approved = (await intake.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
     wanted = {(call.place, call.key) for call in approved}
     calls = replan.calls_made(journal.events) if run.calls else ()
     made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
