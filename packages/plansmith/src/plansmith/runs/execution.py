@@ -260,7 +260,7 @@ class RunExecution:
             return
         if left := unended_reads(journal.run):
             await journal.append(*left)
-        reason = await self._planning.at_rest(journal)
+        reason = await self._planning.replan_if_needed(journal)
         if reason is None:
             return
         pacing, active = self._last_replies(journal.run), self._active.get(journal.id)
@@ -278,7 +278,7 @@ class RunExecution:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, acting=acting, reason=reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=reason.text)
         if journal.summary is not None:
             past.learn(journal.summary.calls)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question
@@ -47,6 +47,12 @@ READ_RESULTS: Final = Sentence("review.read_results")
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
+
+
+class EndReason(NamedTuple):
+    """Why a run ends without another plan; without a text, its steps say why."""
+
+    text: str = ""
 
 
 def _start_nothing(_: AnyStep) -> None: ...
@@ -271,26 +277,27 @@ class RunPlanning:
         )
         await self.propose(journal, planned, proposal)
 
-    async def at_rest(self, journal: Journal) -> str | None:
-        """Makes another plan for a run that has nothing left to do, if it needs one.
+    async def replan_if_needed(self, journal: Journal) -> EndReason | None:
+        """Makes another plan for a run that has nothing left to do, or asks whether to make one.
 
-        Returns the reason with which the run ends; None if it goes on or waits for a person.
+        Returns why the run ends; None if it goes on or waits for a person.
         """
         run, rounds, most = journal.run, self.rounds, self.limits.max_iterations
         if self.planner is None or run.cancel_asked:
-            return ""
+            return EndReason()
         if run.origin.kind == "schedule" and (failed := replan.failed_steps(run)):
-            return Sentence(
+            text = Sentence(
                 "failed: {steps}; a schedule runs the plan that was approved and no other",
                 steps=failed[:5],
             )
+            return EndReason(text)
         cause = replan.cause_to_revise(run, self.limits, journal.events)
         if cause is None:
-            return ""
+            return EndReason()
         if cause.limit == "iterations" and rounds.end_at_limit:
-            return Sentence("the limit of {count} plan iterations", count=most)
+            return EndReason(Sentence("the limit of {count} plan iterations", count=most))
         if cause.limit == "replans" and rounds.end_at_replans:
-            return cause.text
+            return EndReason(cause.text)
         if not cause.limit or run.phase is RunStatus.REPLANNING:
             return await self._revise(journal, cause)
         question = Sentence(
@@ -301,7 +308,7 @@ class RunPlanning:
         await journal.append(limit_question(run, cause.limit, question))
         return None
 
-    async def _revise(self, journal: Journal, cause: replan.Cause) -> str | None:
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run, intake = journal.run, self.intake
         budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
@@ -334,7 +341,7 @@ class RunPlanning:
             await self._keep_plan(journal, planned)
             return None
         await journal.append(failure(planned), values=recorded_exchanges(planned))
-        return joined([cause.text, Sentence("no other plan was found")])
+        return EndReason(joined([cause.text, Sentence("no other plan was found")]))
 
     async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> None:
         """Goes on with the present plan, which thinking it over did not change."""
@@ -347,7 +354,7 @@ class RunPlanning:
 
     async def _go_on(
         self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
-    ) -> str | None:
+    ) -> EndReason | None:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run, before, made = journal.run, journal.run.plan, planned.plan
         assert made is not None and before is not None  # noqa: S101, PT018
@@ -368,13 +375,13 @@ class RunPlanning:
                 await self._keep_plan(journal, planned, flaw)
                 return None
         elif flaw:
-            return joined([cause.text, flaw])
+            return EndReason(joined([cause.text, flaw]))
         elif all(
             (state := run.steps.get(name)) is not None and state.status is StepStatus.DONE
             for name in plan.by_id
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
-            return "" if iterates else adds_nothing
+            return EndReason("" if iterates else adds_nothing)
         reasons, drops = await unapproved.beyond_approval(self.intake, journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
