@@ -116,10 +116,14 @@ class RunExecution:
         return await self._journals.store_retry.until_done(whole)
 
     async def _may_begin(self, journal: Journal) -> bool:
-        """Tells whether a run that this process owns now can still go on."""
+        """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
         if await journal.catch_up() and not may_execute(journal.run):
             return False
-        return not self._leaving and not await self._asks_again(journal)
+        if self._leaving:
+            return False
+        if requests := await self._review_requests(journal.run):
+            await journal.append(*requests)
+        return not requests
 
     async def _through_changes(self, journal: Journal, active: _Active) -> bool:
         """Executes a run until it rests, whatever others decide in between.
@@ -138,28 +142,22 @@ class RunExecution:
                 if not may_execute(journal.run):
                     raise
 
-    async def _asks_again(self, journal: Journal) -> bool:
-        """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
+    async def _review_requests(self, run: Run) -> list[e.ReviewAsked]:
+        """Returns a request if nobody approved the plan, or a tool or agent has changed since.
 
         A revision of a plan under way was compared with what is approved when it was written.
         """
-        run = journal.run
         if run.plan is None or run.cancel_asked:
-            return False
+            return []
         revised = bool(run.approved_tools) and run.phase in UNDER_WAY
         if not run.approved and not revised:
-            asked = await self._intake.review(run.plan, run, templates=run.templates)
-        else:
-            now = await self._intake.definitions(run.plan, run.templates)
-            why = redefined(run.approved_tools, now)
-            by = run.approved_by or e.Actor(kind="person")
-            if alone := why_alone(run, by, self._intake.policy.second_person):
-                why = (*why, alone)
-            again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
-            asked = [again] if why else []
-        if asked:
-            await journal.append(*asked)
-        return bool(asked)
+            return await self._intake.review(run.plan, run, templates=run.templates)
+        defined = await self._intake.definitions(run.plan, run.templates)
+        why = redefined(run.approved_tools, defined)
+        by = run.approved_by or e.Actor(kind="person")
+        if alone := why_alone(run, by, self._intake.policy.second_person):
+            why = (*why, alone)
+        return [e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)] if why else []
 
     async def _until_rest(self, journal: Journal, active: _Active) -> bool:
         wakes_at, idle = None, False
