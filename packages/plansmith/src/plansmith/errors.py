@@ -77,7 +77,7 @@ class _Problem(Protocol):
 
 
 class PlanInvalid(PlansmithError):
-    """A usable plan was asked for and there is none; `problems` says why.
+    """There is no usable plan; `problems` says why.
 
     Args:
         problems: What is wrong with the plan.
@@ -122,7 +122,7 @@ class ModelBusy(ModelFailed):
 
     Args:
         message: What happened.
-        retry_after: The seconds that the provider suggests to wait.
+        retry_after: How many seconds the provider asks to wait.
         hint: What to do about it.
     """
 
@@ -162,7 +162,7 @@ class ToolBusy(ToolFailed):
 
     Args:
         message: What happened.
-        retry_after: The seconds to wait before the next try.
+        retry_after: How many seconds to wait before the next try.
         hint: What to do about it.
 
     Examples:
@@ -180,12 +180,12 @@ class ToolBusy(ToolFailed):
 class OutcomeUnknown(ToolFailed):
     """A call was lost or failed after it started: it may have taken effect.
 
-    A person is asked what became of it, unless it only reads or may be repeated.
+    A person is asked what became of it, unless it only reads or is safe to repeat.
 
     Args:
         message: What happened.
-        again: Whether another try of a call that only reads may help.
-        retry_after: The seconds to wait before the next try.
+        again: Whether another try may help, if the call only reads.
+        retry_after: How many seconds to wait before the next try.
         hint: What to do about it.
     """
 
@@ -207,13 +207,13 @@ def failure_of_call(failure: ToolFailed, *, sent: bool, message: str = "") -> To
 
 
 class InputNeeded(PlansmithError):
-    """A call needs an answer from a person; it is then made again with `Call.reply`.
+    """A call needs an answer from a person, and is then made again with `Call.reply`.
 
     Args:
         text: The question.
         schema: The JSON Schema of the answer.
         options: The answers to choose from.
-        state: Given back with the answer. It is stored in the journal: put no secret in it.
+        state: Returned to you with the answer. It is stored in the journal: put no secret in it.
         link: A page where the person can act, such as a log-in.
 
     Examples:

@@ -149,12 +149,7 @@ class PlanEditing:
         return await self._repeat(journal, journal.run.plan, by=by, from_start=True)
 
     async def retry(
-        self,
-        run_id: str,
-        *,
-        from_step: str | None = None,
-        plan: Plan | None = None,
-        by: e.Who = "",
+        self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: e.Who = ""
     ) -> Run:
         """Creates a new run that keeps finished results and runs only the other or changed steps.
 

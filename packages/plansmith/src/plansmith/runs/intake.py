@@ -286,11 +286,9 @@ class PlanIntake:
 
     async def pinned(self, plan: Plan) -> Plan:
         """Returns the plan with the version and the parameters of each template written into it."""
-        return (
-            template.pinned(plan, await self.load_templates())
-            if template.runs_templates(plan)
-            else plan
-        )
+        if not template.runs_templates(plan):
+            return plan
+        return template.pinned(plan, await self.load_templates())
 
     async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
         """Returns the plans of the templates that a plan runs, at every depth."""
