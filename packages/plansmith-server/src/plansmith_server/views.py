@@ -262,7 +262,7 @@ class Inspected(BaseModel):
 async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     """Returns everything about a run, from one read of its journal."""
     journals = smith.runs.journals
-    journal = await journals.load(run_id)
+    journal = await journals.load_verified(run_id)
     events, run = journal.events, await journals.owners.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
     reused = {name for name, each in run.steps.items() if each.reused_from}
@@ -455,7 +455,7 @@ def run_row(run: RunSummary) -> JsonObject:
 
 async def step_details(smith: Plansmith, run_id: str, name: str) -> JsonObject:
     """Returns a step with its inputs, result, attempts and model calls."""
-    journal = await smith.runs.journals.load(run_id)
+    journal = await smith.runs.journals.load_verified(run_id)
     run, store = journal.run, smith.store
     state = run.steps.get(name)
     if state is None:

@@ -58,7 +58,7 @@ class PlanEditing:
         `notes` are about how the plan was read; with `why`, it is reviewed in any case. `restores`
         is the event of the earlier plan that it is.
         """
-        journal, who = await self._journals.own(run_id), e.actor(by)
+        journal, who = await self._journals.load_to_write(run_id), e.actor(by)
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._execution.future_of(run_id) is not None or busy or run.status.over:
@@ -123,10 +123,10 @@ class PlanEditing:
         A run that is executing is paused first; finished steps are kept.
         """
         self._planning.need_planner()
-        await self._journals.own(run_id)
+        await self._journals.load_to_write(run_id)
         if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
             raise wrong_status(run, Sentence("it has no plan to change"))
@@ -181,7 +181,7 @@ class PlanEditing:
         return journal
 
     async def _finished(self, run_id: str) -> Journal:
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         self._journals.require_ours(journal.run)
         if not journal.run.status.over:
             hint = Sentence("only a run that is over can be repeated")

@@ -18,7 +18,7 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.plan import Plan, owned
+from plansmith.plan.plan import Plan, frozen_copy
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -105,7 +105,7 @@ class RunPlanning:
         if new.needs_check:
             proposal = await self.intake.take_in(given, created.options, new.pins)
         else:
-            proposal = Proposal(given.replace(plan=owned(new.plan)))
+            proposal = Proposal(given.replace(plan=frozen_copy(new.plan)))
         proposal = replace(
             proposal,
             created=created,
@@ -236,7 +236,7 @@ class RunPlanning:
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
             return made
-        plan, found = owned(made.plan), list[Problem]()
+        plan, found = frozen_copy(made.plan), list[Problem]()
         if runs_templates(plan):
             plan = await self.intake.pinned(plan)
             found = template_problems(plan, await self.intake.load_templates())
@@ -360,7 +360,7 @@ class RunPlanning:
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
-            made = owned(self.rounds.join(before, made))
+            made = frozen_copy(self.rounds.join(before, made))
         plan, problems = replan.keep_finished(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}

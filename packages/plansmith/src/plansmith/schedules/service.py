@@ -265,7 +265,7 @@ class Schedules(Firing):
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         """Ends a run that was only planned, because its plan runs as these schedules."""
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
             names = ", ".join(each.name for each in made)
             reason = Sentence("it runs as the schedule {schedule}", schedule=names)
