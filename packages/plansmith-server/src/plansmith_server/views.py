@@ -33,7 +33,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import Environment, active_steps
-from plansmith.runs.replan import carried_over, everything_done
+from plansmith.runs.replan import everything_done, results_to_reuse
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.dialect import dialect
 from plansmith_planner.parse.normalize import assigned
@@ -346,7 +346,7 @@ def _continues(run: Run) -> JsonObject | None:
     """Returns how many steps a continued run would reuse, or None if it cannot continue."""
     if run.plan is None or not run.status.over:
         return None
-    kept = carried_over(run, run.plan)
+    kept = results_to_reuse(run, run.plan)
     if everything_done(run.plan, kept):
         return None
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}

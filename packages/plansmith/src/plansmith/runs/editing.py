@@ -79,8 +79,8 @@ class PlanEditing:
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         replan.check_unknown(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await unapproved.repeated(self._intake, journal, edited, names=True)
-        more += await unapproved.repeats_of_origin(self._intake, run, edited)
+        more += await unapproved.repeat_reasons(self._intake, journal, edited, only_new_places=True)
+        more += await unapproved.repeat_reasons_of_origin(self._intake, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
@@ -164,7 +164,7 @@ class PlanEditing:
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
-        kept = replan.carried_over(old, wanted, again=[from_step] if from_step else [])
+        kept = replan.results_to_reuse(old, wanted, again=[from_step] if from_step else [])
         if replan.everything_done(wanted, kept):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
@@ -212,7 +212,7 @@ class PlanEditing:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await unapproved.repeated_by(self._intake, journal, plan, kept)
+            reasons += await unapproved.repeat_reasons_of_run(self._intake, journal, plan, kept)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

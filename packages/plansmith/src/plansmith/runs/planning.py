@@ -254,16 +254,16 @@ class RunPlanning:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
-            more = (first, *await unapproved.repeats_of_origin(self.intake, run, run.plan))
+            more = (first, *await unapproved.repeat_reasons_of_origin(self.intake, run, run.plan))
             [review] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
             review = review.replace(drops=tuple(dict.fromkeys((*run.drops, *review.drops))))
             await journal.append(failed, review, values=recorded_exchanges(planned))
             return
-        plan, problems = replan.keep_finished(run, planned.plan)
+        plan, problems = replan.with_fixed_steps(run, planned.plan)
         found = BeyondApproval(())
         if run.approved_plan is not None:
             found = await unapproved.beyond_approval(self.intake, journal, plan)
-        again = await unapproved.repeats_of_origin(self.intake, run, plan)
+        again = await unapproved.repeat_reasons_of_origin(self.intake, run, plan)
         reasons = [*found.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
@@ -324,7 +324,7 @@ class RunPlanning:
         request = _request(journal, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
-            request = replace(request, kept=replan.kept_steps(run))
+            request = replace(request, kept=replan.fixed_steps(run))
         # Texts of tools are read only where a person reviews the plan, or the settings trust them.
         reads = sees_first(run) or intake.policy.ask == "always"
         reads = reads or self.limits.tool_texts != "reviewed"
@@ -361,7 +361,7 @@ class RunPlanning:
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
             made = frozen_copy(self.rounds.join(before, made))
-        plan, problems = replan.keep_finished(run, made, iterating=iterates)
+        plan, problems = replan.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)

@@ -35,7 +35,7 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
     ]
     approved = (await intake.facts(*run.approved_plan)).calls
     found = compare_with_approved(approved, after, happened=done)
-    again = await repeated(intake, journal, plan)
+    again = await repeat_reasons(intake, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
         place_of(run.plan, name, run.templates)
@@ -58,14 +58,14 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
     return BeyondApproval((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
-async def repeated(
-    intake: PlanIntake, journal: Journal, plan: Plan, *, names: bool = False
+async def repeat_reasons(
+    intake: PlanIntake, journal: Journal, plan: Plan, *, only_new_places: bool = False
 ) -> tuple[str, ...]:
     """Returns a reason for each call that a new plan repeats in a step that has not made it.
 
     Whoever approved two equal calls wants both. Calls are compared by their arguments if these
     are known by now, else by how the plan writes them. A step that now makes a different call
-    counts too, unless `names` is set.
+    counts too, unless `only_new_places` is set.
     """
     run = journal.run
     if run.plan is None:
@@ -90,20 +90,21 @@ async def repeated(
         Sentence("review.repeats", call=call.text)
         for call in (await intake.facts(plan)).calls.acting
         if (call.place, call.key) not in wanted
-        if call.place not in begun or (old[call.place] != call.key and not names)
+        if call.place not in begun or (old[call.place] != call.key and not only_new_places)
         if call.key in keys or planned[call.place] & made
     )
 
 
-async def repeated_by(
+async def repeat_reasons_of_run(
     intake: PlanIntake, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
 ) -> tuple[str, ...]:
     """Returns the changes that an earlier run has made and the plan of another would repeat."""
-    effects = replan.done_again(journal.run, plan, kept, await intake.acting(plan))
-    return tuple(dict.fromkeys((*effects, *await repeated(intake, journal, plan, names=True))))
+    by_step = replan.repeat_reasons_of_steps(journal.run, plan, kept, await intake.acting(plan))
+    by_call = await repeat_reasons(intake, journal, plan, only_new_places=True)
+    return tuple(dict.fromkeys((*by_step, *by_call)))
 
 
-async def repeats_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
+async def repeat_reasons_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
     """Returns the changes that the repeated run has made and the plan would make again."""
     if run.origin.kind != "run":
         return ()
@@ -111,4 +112,4 @@ async def repeats_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[s
         journal = await Journal.load(run.origin.id, store=intake.store, clock=intake.clock)
     except NotFound:
         return ()  # it was deleted
-    return await repeated_by(intake, journal, plan, replan.carried_over(run, plan))
+    return await repeat_reasons_of_run(intake, journal, plan, replan.results_to_reuse(run, plan))
