@@ -77,7 +77,7 @@ class PlanEditing:
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.earlier)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        replan.check_unknown(run, edited)
+        replan.need_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
         more += await unapproved.repeat_reasons(self._intake, journal, edited, only_new_places=True)
         more += await unapproved.repeat_reasons_of_origin(self._intake, run, edited)

@@ -232,7 +232,7 @@ def _unknown_steps(run: Run) -> dict[str, str]:
     return found
 
 
-def check_unknown(run: Run, plan: Plan) -> None:
+def need_known_outcomes(run: Run, plan: Plan) -> None:
     """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in _unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):

@@ -128,7 +128,7 @@ class RunStopping:
 
         def left_out(run: Run) -> list[e.AnyBody]:
             nonlocal with_it
-            _check_can_skip(run, step)
+            _need_skippable(run, step)
             asked = [name for name, each in run.questions.items() if each.step == step]
             with_it = waiting_behind(run, step)
             why = Sentence("it needs {step}, which a person left out", step=step)
@@ -154,7 +154,7 @@ class RunStopping:
         return is_written
 
 
-def _check_can_skip(run: Run, step: str) -> None:
+def _need_skippable(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
         hint = Sentence("its steps: {names}", names=[*run.steps])

@@ -152,11 +152,7 @@ def tool(
 
 
 def _made_tool(
-    function: Callable[P, R],
-    *,
-    name: str | None,
-    description: str | None,
-    more: Mapping[str, Any],
+    function: Callable[P, R], *, name: str | None, description: str | None, more: Mapping[str, Any]
 ) -> FunctionTool[P, R]:
     try:
         hints = get_type_hints(function, include_extras=True)
