@@ -22,11 +22,11 @@
     │   ├── OtherTeam           the run needs a team of agents that is not loaded
     │   └── RunBusy             another process is running it
     │       └── RunTakenOver        it has taken the run from this one
-    └── JournalError        events do not fit together
+    └── JournalError        a journal cannot be read or written
         ├── StaleWriter         someone else appended first
         ├── StoreAway           the store does not answer now; a later try may succeed
-        └── JournalDamaged      a stored event is missing, altered or out of order
-            └── EventMisfit         an event does not fit its run, and was not stored
+        └── JournalDamaged      an event is missing, altered or out of order
+            └── EventMisfit         a new event does not fit its run, and was not stored
 
 What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an exception:
 `PlanInvalid` is raised only where a caller asked for a usable plan and there is none.
@@ -144,10 +144,10 @@ class ScriptMismatch(ModelFailed):
 
 
 class ToolFailed(PlansmithError):
-    """A tool or an agent gave no usable result. Raise this when nothing was changed.
+    """A tool or an agent gave no usable result. Raise this only if nothing was changed.
 
     If a call that changes something raises any other exception, it may have taken effect: it is
-    not repeated, and a person is asked.
+    not repeated, and a person is asked; so it is with the subclass `OutcomeUnknown`.
 
     Examples:
         >>> from plansmith import ToolFailed, tool
@@ -180,7 +180,8 @@ class ToolBusy(ToolFailed):
 class OutcomeUnknown(ToolFailed):
     """A call was lost or failed after it started: it may have taken effect.
 
-    A person is asked what became of it, unless it only reads or is safe to repeat.
+    Unlike any other `ToolFailed`, it does not mean that nothing was changed. A person is asked what
+    became of the call, unless it only reads or is safe to repeat.
 
     Args:
         message: What happened.
@@ -304,7 +305,7 @@ class RunTakenOver(RunBusy):
 
 
 class JournalError(PlansmithError):
-    """Events do not fit together."""
+    """A journal cannot be read or written."""
 
 
 class StaleWriter(JournalError):
@@ -316,8 +317,8 @@ class StoreAway(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """A stored event is missing, altered or out of order."""
+    """An event of a journal is missing, altered or out of order."""
 
 
 class EventMisfit(JournalDamaged):
-    """An event does not fit the present state of its run; nothing was stored."""
+    """A new event does not fit its run: nothing was stored, and the journal is as it was."""

@@ -284,6 +284,24 @@ class ToolMaker(Protocol):
 
 
 @runtime_checkable
+class RehearsingSource(Protocol):
+    """A tool source that can say what is wrong with a call, without making it."""
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
+        """Returns what would go wrong and what to do, in one sentence; empty if nothing."""
+        ...
+
+
+@runtime_checkable
+class YieldingSource(Protocol):
+    """A tool source whose tools others have named: it gives up names that are taken."""
+
+    def leave_out(self, tool: str) -> None:
+        """Notes that a tool is not offered, because another source has one of its name."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A source or an agent that holds a process or a connection open."""
 

@@ -244,7 +244,7 @@ class PlanIntake:
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._now: _Snapshot | None = None
-        self._rehearses = any(hasattr(each, "rehearse") for each in self.sources)
+        self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in self.sources)
 
     def agents(self) -> list[AgentSpec]:
         """Returns the cards of all agents."""
@@ -259,12 +259,14 @@ class PlanIntake:
         specs: dict[str, ToolSpec] = {}
         pairs = zip(self.sources, listed, strict=True)
         # Tools that others have named come last: they never take the name of another one.
-        for source, found in sorted(pairs, key=lambda pair: hasattr(pair[0], "leave_out")):
+        for source, found in sorted(
+            pairs, key=lambda pair: isinstance(pair[0], ports.YieldingSource)
+        ):
             for spec in found:
                 if spec.name not in specs:
                     tools[spec.name], specs[spec.name] = source, spec
-                elif leave_out := getattr(source, "leave_out", None):
-                    leave_out(spec.name)
+                elif isinstance(source, ports.YieldingSource):
+                    source.leave_out(spec.name)
                 else:
                     raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
         self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self.secrets)
