@@ -237,10 +237,7 @@ class _Calls:
     """Checks what steps call: names, with similar ones, and arguments of tools."""
 
     def __init__(
-        self,
-        flow: Flow,
-        agents: Iterable[str | AgentSpec] | None,
-        templates: Iterable[str] | None,
+        self, flow: Flow, agents: Iterable[str | AgentSpec] | None, templates: Iterable[str] | None
     ) -> None:
         self.flow = flow
         cards = [*(agents or ())]

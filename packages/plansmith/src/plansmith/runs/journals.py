@@ -238,9 +238,8 @@ class Journals:
             hint = Sentence(
                 "that folder does not exist any more: restore it, or start a new run here"
             )
-        raise errors.OtherFolder(
-            Sentence("{what} belongs to the folder {folder}", what=what, folder=folder), hint=hint
-        )
+        why = Sentence("{what} belongs to the folder {folder}", what=what, folder=folder)
+        raise errors.OtherFolder(why, hint=hint)
 
     def is_ours(self, run: Run) -> bool:
         """Tells whether a run may be resumed here: same folder and same team."""

@@ -92,9 +92,8 @@ class RunStopping:
         resumed = await self._instruct(journal, e.RunResumed(), by, lambda run: run.paused)
         if not resumed and not force:
             status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(
-                Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
-            )
+            why = Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
+            raise Refused(why)
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Actor) -> None:
