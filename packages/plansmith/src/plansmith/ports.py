@@ -179,7 +179,7 @@ class Call:
         advise: Reports that the plan should change, or that its goal is met. The person sees the
             reason; a planner never does.
         reply: The answer to an `InputNeeded`.
-        seen: The hash of the files as a person saw them who consented to the call.
+        seen: The hash of the files that a person saw when consenting to the call.
         request: What the person asked for, in their words.
 
     Examples:

@@ -36,7 +36,7 @@ class Limits(Record):
             new plan; `trust`: always, and a person reviews only what goes beyond the approval.
         data: What happens when a value from a tool reaches a call that changes something: `show`
             it at review, `ask` before the call, or `deny` the call.
-        data_free: Patterns of names of tools to which `data` does not apply.
+        data_free: Name patterns of tools to which `data` does not apply.
         early_start: Whether steps that only read start while the plan is still being written.
         lease_s: Seconds of silence after which other machines consider this process dead.
 

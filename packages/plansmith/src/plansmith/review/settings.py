@@ -19,7 +19,7 @@ class ReviewPolicy(Record):
 
     Attributes:
         ask: `writes` reviews plans that change something, `always` reviews all plans.
-        never_for: Patterns of names of tools whose changes need no review. A tool whose effect is
+        never_for: Name patterns of tools whose changes need no review. A tool whose effect is
             final must be named in full.
         most_items: How many items of a list from tools a map step may change before a person is
             asked, unless the step sets its own number.
