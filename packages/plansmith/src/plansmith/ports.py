@@ -288,7 +288,12 @@ class RehearsingSource(Protocol):
     """A tool source that can say what is wrong with a call, without making it."""
 
     async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
-        """Returns what would go wrong and what to do, in one sentence; empty if nothing."""
+        """Returns what would go wrong and what to do, in one sentence; empty if nothing.
+
+        Args:
+            tool: The name of one of its tools.
+            inputs: The arguments of the call.
+        """
         ...
 
 
@@ -297,7 +302,11 @@ class YieldingSource(Protocol):
     """A tool source whose tools others have named: it gives up names that are taken."""
 
     def leave_out(self, tool: str) -> None:
-        """Notes that a tool is not offered, because another source has one of its name."""
+        """Notes that a tool is not offered, because another source has one of its name.
+
+        Args:
+            tool: The name of the tool.
+        """
         ...
 
 

@@ -351,11 +351,8 @@ async def first_of(*waits: Awaitable[object]) -> None:
 
 def may_execute(run: Run) -> bool:
     """Tells whether a run can be executed now, also one that waits for an answer to one step."""
-    match next_move(run):
-        case Execute() | Conclude() | AwaitAnswer(begun=True):
-            return True
-        case _:
-            return False
+    move = next_move(run)
+    return isinstance(move, Execute | Conclude) or (isinstance(move, AwaitAnswer) and move.begun)
 
 
 def _open_replies(run: Run) -> dict[str, ReplyStep]:

@@ -82,9 +82,8 @@ class RunPlanning:
         """Returns the planner; raises `Misconfigured` if there is none."""
         if self.planner is None:
             plugins.load("planners", "default")  # says what to install, if no package brings one
-            raise Misconfigured(
-                Sentence("there is no model to plan with"), hint="pass Plansmith(model=…)"
-            )
+            why = Sentence("there is no model to plan with")
+            raise Misconfigured(why, hint="pass Plansmith(model=…)")
         return self.planner
 
     def is_planning(self, run_id: str) -> bool:

@@ -145,9 +145,8 @@ def _refuse_nothing(
         hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
         raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
     if all(each.inputs is None for each in left):
-        why = Sentence(
-            "no call can be told that takes back {steps}", steps=[each.step for each in left]
-        )
+        steps = [each.step for each in left]
+        why = Sentence("no call can be told that takes back {steps}", steps=steps)
         raise Refused(why, hint=Sentence("take it back by hand"))
 
 
