@@ -176,7 +176,7 @@ async def approved(smith: Plansmith, plan: Plan) -> str:
 
 async def status(smith: Plansmith, *runs: str) -> list[str]:
     """The statuses of runs."""
-    found: list[Run] = [(await smith.runs.journals.load(run)).run for run in runs]
+    found: list[Run] = [(await smith.runs.journals.load_verified(run)).run for run in runs]
     return [run.status.value for run in found]
 
 

@@ -173,7 +173,7 @@ class Trouble:
         """Tell the truth of the file of effects when a call was cut off, as a person would."""
         for name, run_id in runs.items():
             with suppress(PlansmithError):
-                run = (await smith.runs.journals.load(run_id)).run
+                run = (await smith.runs.journals.load_verified(run_id)).run
                 for question in run.questions:
                     act = f"{name}-{'a' if question.endswith('s0') else 'b'}"
                     happened = act in self.workers.effects
@@ -205,7 +205,10 @@ async def trouble(workers: Workers, server: Server, sizes: Sizes) -> Row:
         await made.make(sizes.trouble_s)
         left = await _until_ended(smith, runs, lambda: made.answer(smith, runs))
         statuses = Counter(
-            [(await smith.runs.journals.load(run)).run.status.value for run in runs.values()]
+            [
+                (await smith.runs.journals.load_verified(run)).run.status.value
+                for run in runs.values()
+            ]
         )
     effects = Counter(workers.effects)
     wanted = {f"{name}-{part}" for name in names for part in "ab"}
@@ -231,7 +234,7 @@ async def parked(workers: Workers, sizes: Sizes) -> Row:
         await smith.decide(run.id, approve=plan.hash, by="ada")
 
         async def asks() -> bool:
-            return "q" in (await smith.runs.journals.load(run.id)).run.questions
+            return "q" in (await smith.runs.journals.load_verified(run.id)).run.questions
 
         await until(asks)
         first.send_signal(signal.SIGTERM)
@@ -243,7 +246,7 @@ async def parked(workers: Workers, sizes: Sizes) -> Row:
         scanned = time.monotonic() - began
         queue = workers.queue()
         held = len(await queue.taken()) + len(await queue.waiting())
-        held += len(await smith.runs.journals.owners.owned(set(ids)))
+        held += len(await smith.runs.journals.owners.in_use(set(ids)))
         await queue.close()
         some = ids[:100]
         began = time.monotonic()
@@ -300,7 +303,7 @@ async def rolling(workers: Workers, sizes: Sizes) -> Row:
             codes.append(await each.wait())
         rolled = time.monotonic() - began
         left = await ended(smith, [*runs.values()])
-        found = [(await smith.runs.journals.load(run)).run for run in runs.values()]
+        found = [(await smith.runs.journals.load_verified(run)).run for run in runs.values()]
         asked = sum(bool(each.questions) for each in found)
     effects = Counter(workers.effects)
     return {

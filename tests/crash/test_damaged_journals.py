@@ -91,7 +91,7 @@ async def test_an_event_that_does_not_fold_is_not_stored_and_the_journal_stays_u
     world: World,
 ) -> None:
     run = await world.approved()
-    journal = await world.smith.runs.journals.load(run)
+    journal = await world.smith.runs.journals.load_verified(run)
     before, stood = list(journal.events), journal.run
     bad: list[tuple[e.AnyBody, ...]] = [
         (e.StepDone(step="nowhere", result="0" * 64),),
@@ -143,11 +143,11 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
 
 async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(world: World) -> None:
     run = await world.approved()
-    journal = await world.smith.runs.journals.load(run)
+    journal = await world.smith.runs.journals.load_verified(run)
     await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
     stood = journal.run
     await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
-    loaded = (await world.smith.runs.journals.load(run)).run
+    loaded = (await world.smith.runs.journals.load_verified(run)).run
     assert "step_failed" in loaded.damage
     assert loaded.steps == stood.steps
 

@@ -48,7 +48,7 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         await until(lambda: all_are(smith, "asking", *runs))
 
         async def nothing_is_held() -> bool:
-            owned = await smith.runs.journals.owners.owned(set(runs))
+            owned = await smith.runs.journals.owners.in_use(set(runs))
             return not (owned or await queue.taken() or await queue.waiting())
 
         await until(nothing_is_held)
@@ -118,7 +118,7 @@ async def test_a_worker_without_the_tool_leaves_the_run_to_others_and_at_last_pa
         run = await approved(smith, acting("a"))
         await until(lambda: all_are(smith, "paused", run))
         assert workers.effects == []
-        assert "act" in (await smith.runs.journals.load(run)).run.reason
+        assert "act" in (await smith.runs.journals.load_verified(run)).run.reason
         await workers.start("two")
         workers.let()
         await smith.resume(run, by="ada")

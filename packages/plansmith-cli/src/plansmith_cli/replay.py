@@ -76,7 +76,7 @@ async def replay(run_id: str, smith: Plansmith) -> Replayed:
     decided, are recorded. Of steps that the record does not end nothing is compared.
     """
     runs = smith.runs
-    journal = await runs.journals.load(run_id)
+    journal = await runs.journals.load_verified(run_id)
     journal.need_sound()
     record = _Record(journal.run, journal.events)
     run, plan = record.run, record.run.plan

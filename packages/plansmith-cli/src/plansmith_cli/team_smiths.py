@@ -52,7 +52,7 @@ class TeamSmiths:
         """Returns the Plansmith of a run by its id; the team of a run never changes."""
         if run_id in self._without_team:
             return self._smith
-        run = (await self._smith.runs.journals.load(run_id)).run
+        run = (await self._smith.runs.journals.load_verified(run_id)).run
         if run.options.team is None:
             if len(self._without_team) >= 10_000:
                 self._without_team.clear()

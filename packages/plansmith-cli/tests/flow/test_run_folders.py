@@ -346,7 +346,7 @@ async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_o
     await there.close()
     here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
     mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
-    await (await here.runs.journals.load(mine.id)).append(
+    await (await here.runs.journals.load_verified(mine.id)).append(
         e.RunStarted(hash=mine.plan.hash if mine.plan else "")
     )
     assert [run.status for run in await here.runs.resume_all()] == [RunStatus.DONE]

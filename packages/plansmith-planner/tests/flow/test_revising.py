@@ -17,7 +17,7 @@ from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.ports import Usage
-from plansmith.review.coverage import PlanCalls, coverage
+from plansmith.review.coverage import PlanCalls, compare_with_approved
 from plansmith.review.policy import Environment
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
@@ -175,7 +175,7 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
         return PlanCalls(each, Environment(specs))
 
     def asks(after: Plan) -> bool:
-        return bool(coverage(calls(base), calls(after)).reasons)
+        return bool(compare_with_approved(calls(base), calls(after)).reasons)
 
     assert not asks(base)
     assert not asks(change_step(base, "a", inputs={"x": 1}))
@@ -195,7 +195,7 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     assert asks(change_step(waits, "a", when=never))
     assert asks(change_step(waits, "a", on_error="skip"))
     assert not asks(change_step(base, "a", when=never))
-    assert not coverage(
+    assert not compare_with_approved(
         calls(change_step(waits, "a", when=never)), calls(change_step(waits, "a", when=never))
     ).reasons
 

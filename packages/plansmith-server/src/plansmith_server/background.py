@@ -201,7 +201,7 @@ class BackgroundRuns:
 
     async def _plan_or_execute(self, run_id: str, *, starts: bool) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         run = journal.run
         try:
             smith = self._teams.of(run)
@@ -246,7 +246,7 @@ class BackgroundRuns:
 
     async def at_rest(self, run_id: str) -> Journal:
         """Waits until a run is over or needs a person; returns its journal."""
-        while goes_on((journal := await self._journals.load(run_id)).run):
+        while goes_on((journal := await self._journals.load_verified(run_id)).run):
             await self._smith.store.wait(run_id, after=journal.last)
         return journal
 
@@ -278,7 +278,7 @@ class BackgroundRuns:
     async def halt_planning(self, run_id: str) -> None:
         """Stops the planning of a run; does not stop its execution."""
         task = self._tasks.get(run_id)
-        if task is None or (await self._journals.load(run_id)).run.phase in UNDER_WAY:
+        if task is None or (await self._journals.load_verified(run_id)).run.phase in UNDER_WAY:
             return
         await end([task])
 
@@ -290,7 +290,7 @@ class BackgroundRuns:
             if error is not None:
                 self._log.warning("background_work_failed", run=run_id, error=str(error))
 
-        after = (await self._journals.load(run_id)).last
+        after = (await self._journals.load_verified(run_id)).last
         task = asyncio.create_task(self.do_and_continue(run_id, work))
         self._other_tasks.add(task)
         task.add_done_callback(self._other_tasks.discard)
@@ -307,7 +307,7 @@ class BackgroundRuns:
         """Does work about a run, and continues the run if it can go on then."""
         with self._drafts.of(run_id):
             done = await work
-        if goes_on((await self._journals.load(run_id)).run):
+        if goes_on((await self._journals.load_verified(run_id)).run):
             self.go_on(run_id)
         return done
 
@@ -321,7 +321,7 @@ class BackgroundRuns:
         self._known.update(ids)
         await owners.refresh()
         if self._carrier is not None:  # what workers execute is not to be sent to another one
-            busy = await owners.owned({*ids})
+            busy = await owners.in_use({*ids})
             ids = [each for each in ids if each not in busy]
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
@@ -363,14 +363,14 @@ class BackgroundRuns:
 
     async def _continue_released(self) -> None:
         wanted = self._wanted.keys() - self._tasks.keys()
-        for run_id in wanted - await self._journals.owners.owned(wanted):
+        for run_id in wanted - await self._journals.owners.in_use(wanted):
             if run_id in self._wanted:
                 self.go_on(run_id, starts=self._wanted.pop(run_id))
 
     async def adopt(self, run_id: str) -> bool:
         """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
-            journal = await self._journals.load(run_id)
+            journal = await self._journals.load_verified(run_id)
             journal.need_sound()
         except err.NotFound:
             self._known.discard(run_id)  # deleted since it was listed

@@ -240,7 +240,7 @@ class ServerState:
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises `NotFound` or 404 if there is no such run."""
-        return await self.smith.runs.journals.load(_valid_id(run_id))
+        return await self.smith.runs.journals.load_verified(_valid_id(run_id))
 
     async def run(self, run_id: str) -> Run:
         return (await self.journal(run_id)).run

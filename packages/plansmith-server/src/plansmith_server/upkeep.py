@@ -131,7 +131,7 @@ async def _look(state: ServerState, run_id: str, *, is_new: bool = False) -> Non
 
     async def adopt() -> None:
         if is_new:
-            journal = await journals.load(run_id)
+            journal = await journals.load_verified(run_id)
             run, last = await journals.owners.marked(journal.run), journal.events[-1]
             if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
                 return

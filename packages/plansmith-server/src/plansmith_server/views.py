@@ -33,7 +33,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import Environment, active_steps
-from plansmith.runs.replan import carried_over, everything_done
+from plansmith.runs.replan import everything_done, results_to_reuse
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.dialect import dialect
 from plansmith_planner.parse.normalize import assigned
@@ -262,7 +262,7 @@ class Inspected(BaseModel):
 async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     """Returns everything about a run, from one read of its journal."""
     journals = smith.runs.journals
-    journal = await journals.load(run_id)
+    journal = await journals.load_verified(run_id)
     events, run = journal.events, await journals.owners.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
     reused = {name for name, each in run.steps.items() if each.reused_from}
@@ -346,7 +346,7 @@ def _continues(run: Run) -> JsonObject | None:
     """Returns how many steps a continued run would reuse, or None if it cannot continue."""
     if run.plan is None or not run.status.over:
         return None
-    kept = carried_over(run, run.plan)
+    kept = results_to_reuse(run, run.plan)
     if everything_done(run.plan, kept):
         return None
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
@@ -455,7 +455,7 @@ def run_row(run: RunSummary) -> JsonObject:
 
 async def step_details(smith: Plansmith, run_id: str, name: str) -> JsonObject:
     """Returns a step with its inputs, result, attempts and model calls."""
-    journal = await smith.runs.journals.load(run_id)
+    journal = await smith.runs.journals.load_verified(run_id)
     run, store = journal.run, smith.store
     state = run.steps.get(name)
     if state is None:

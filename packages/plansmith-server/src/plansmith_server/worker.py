@@ -89,7 +89,7 @@ class Worker:
     async def _is_left_to_others(self, run_id: str) -> bool:
         """Tells whether this worker lacks a tool of the run; others then get it for a while."""
         try:
-            run, lacking = (await self._journals.load(run_id)).run, list[str]()
+            run, lacking = (await self._journals.load_verified(run_id)).run, list[str]()
             if run.plan is not None and run.approved_tools:
                 intake = self._state.teams.of(run).runs.intake
                 known = await intake.definitions(run.plan, run.templates)
@@ -133,7 +133,7 @@ class Worker:
         handed_over = self._given_back
         for run in running:
             with suppress(PlansmithError):  # else whoever takes it looks again
-                if not goes_on((await self._journals.load(run)).run):
+                if not goes_on((await self._journals.load_verified(run)).run):
                     continue
             handed_over.add(run)
         for run in handed_over:

@@ -43,21 +43,21 @@ class Plansmith:
     such run, and `Refused` if the run's state does not allow the call.
 
     Args:
-        model: The name of a model (see `model`), or a model of yours. Plans run without one.
+        model: The name of a model (see `model`), or your own model. Plans run without one.
         tools: Functions (see `tool`) and tool sources.
         agents: Agents; a plan gives them tasks in words.
-        store: `memory`, a URL such as `sqlite:///runs.db`, or a store of yours.
+        store: `memory`, a URL such as `sqlite:///runs.db`, or your own store.
         settings: Settings of the planner.
-        clock: Tells the time; a test gives a `FakeClock`.
+        clock: Tells the time; tests pass a `FakeClock`.
         **more: The other options, by name; see `Options`.
 
     Raises:
-        Misconfigured: An argument cannot be used; the hint says what to give.
+        Misconfigured: An argument cannot be used; the hint says what to pass instead.
 
     Args of methods:
         run_id: The id of the run.
-        by: Who acts; the journal keeps the name.
-        reason: Why, for the journal.
+        by: Who acts; the name is kept in the journal.
+        reason: Why; kept in the journal.
 
     Examples:
         >>> from plansmith import Plansmith, read_plan, tool
@@ -136,13 +136,14 @@ class Plansmith:
     ) -> Run:
         """Plans a request, has the plan approved, runs it; `run.answer` is the answer.
 
-        What nobody decides is left waiting: see `run.status`; `decide`, `answer` and `run` go on.
+        If nobody decides, the run is returned waiting (see `run.status`); continue it with
+        `decide`, `answer` and `run`.
 
         Args:
             request: The request in words, or a plan.
-            approve: Gets each plan that needs approval; may be async. Returns True, False (cancels
-                the run) or a changed plan, which then counts as approved.
-            answer: Gets each question, returns its answer; None leaves it open. May be async.
+            approve: Called with each plan that needs approval; may be async. Returns True, False
+                (cancels the run) or a changed plan, which then counts as approved.
+            answer: Returns the answer to each question, or None to leave it open; may be async.
 
         Raises:
             TypeError: The request, or what `approve` returned, is of another type.
@@ -165,7 +166,7 @@ class Plansmith:
         answer: callbacks.Answer | None = None,
         by: Who = "",
     ) -> Run:
-        """Does what `do` does and waits for it, for programs and notebooks that are not async.
+        """Does what `do` does, for programs and notebooks that are not async.
 
         Args:
             request: The request in words, or a plan.
@@ -183,7 +184,7 @@ class Plansmith:
 
         Args:
             request: What you want, in words.
-            **options: Those of `RunOptions`: locale, target, profile, history, top_k.
+            **options: Any field of `RunOptions`, such as `locale` or `profile`.
 
         Examples:
             >>> run = await smith.plan("Order the item 'bolts'")
@@ -205,15 +206,15 @@ class Plansmith:
         return await self.threads.open(thread_id)
 
     async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
-        """Creates a run from a finished plan, checked and reviewed like any; needs no model.
+        """Creates a run from a finished plan, which is checked and reviewed; needs no model.
 
         Args:
             plan: The plan, or what `try_read_plan` returned.
             request: What the plan is for, in words.
 
         Raises:
-            PlanInvalid: The plan has errors; `problems` has each.
-            TypeError: It is no plan.
+            PlanInvalid: The plan has errors; `problems` lists them.
+            TypeError: It is not a plan.
 
         Examples:
             >>> run = await smith.submit(plan, request="We are out of bolts")
@@ -237,7 +238,7 @@ class Plansmith:
 
         Raises:
             NotApproved: Its plan needs an approval before anything runs.
-            RunBusy: Another process executes it.
+            RunBusy: Another process is executing it.
 
         Examples:
             >>> run = await smith.decide(run.id, approve=run.plan.hash)
@@ -277,7 +278,7 @@ class Plansmith:
             reject: Rejects the plan, which cancels the run.
 
         Raises:
-            StaleDecision: The plan has changed since, or was decided on already.
+            StaleDecision: The plan has changed since, or the decision was made already.
 
         Examples:
             >>> run = await smith.decide(run.id, approve=run.plan.hash, by="ann")
@@ -291,7 +292,8 @@ class Plansmith:
 
         Args:
             question: Its name in `run.questions`.
-            of: What `run.question_hash` told when you saw it: the answer counts for no other one.
+            of: The value of `run.question_hash` when you saw the question; an answer to any other
+                question is refused.
             value: The answer.
 
         Examples:
@@ -302,10 +304,10 @@ class Plansmith:
         return await self.runs.planned(run)
 
     async def edit(self, run_id: str, plan: Plan, *, by: Who = "") -> Run:
-        """Replaces the plan by one that a person wrote.
+        """Replaces the plan with one that a person wrote.
 
         Args:
-            plan: The new plan; it is checked and reviewed like any other.
+            plan: The new plan, which is checked and reviewed like any other.
 
         Raises:
             PlanInvalid: The new plan has errors.
@@ -338,7 +340,8 @@ class Plansmith:
         """Ends the pause of a run; call `run` to execute it.
 
         Args:
-            force: Takes it even from a living process, which then writes and calls nothing more.
+            force: Take the run over even if another live process is executing it; that process then
+                stops writing and calling.
 
         Examples:
             >>> run = await smith.resume((await smith.pause(run.id)).id)
@@ -346,7 +349,9 @@ class Plansmith:
         return await self.runs.stopping.resume(run_id, by=by, force=force)
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
-        """Stops a run for good; a call that is cut off may have taken effect: it is `unknown`.
+        """Stops a run for good.
+
+        A call that is cut off may still have taken effect; its step becomes `unknown`.
 
         Examples:
             >>> run = await smith.cancel(run.id, reason="no longer needed")
@@ -364,11 +369,13 @@ class Plansmith:
     async def retry(
         self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: Who = ""
     ) -> Run:
-        """Creates a run that keeps finished results; without a plan it is planned again.
+        """Creates a run that keeps the finished results of another one.
+
+        If the old run never got a plan, its request is planned again.
 
         Args:
             from_step: Repeats this step and all steps after it.
-            plan: A changed plan to use; only its other or changed steps run.
+            plan: A changed plan to use; only its new and changed steps run.
 
         Examples:
             >>> run = await smith.retry((await smith.cancel(run.id)).id)

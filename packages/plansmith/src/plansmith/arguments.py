@@ -64,25 +64,25 @@ class Options(TypedDict, total=False):
     """The optional arguments of `Plansmith(...)`.
 
     Attributes:
-        triage_model: The model that decides whether a request needs a plan; else the model.
-        report_model: The model that writes replies and reports; else the model.
-        context: Where planners look for background: documents, schemas, searches.
+        triage_model: Decides whether a request needs a plan; by default `model` does.
+        report_model: Writes replies and reports; by default `model` does.
+        context: Sources of background for planners: documents, schemas, searches.
         ranker: Ranks tools by meaning, for requests with many tools.
         templates: Plans that other plans can use, by name.
         policy: What needs a person's review.
-        ask_also: More reasons for a review of a plan.
-        limits: How wide, how often and how long a run goes.
+        ask_also: Returns further reasons to review a plan.
+        limits: How many steps run at once, how often calls are tried, how long a run waits.
         rounds: How a run is planned again once all steps of a plan have run.
         budget: What one run may use.
         shared_budget: What all runs together may use.
-        price_per_million: The price of a million tokens in US dollars, where none is known.
-        tell: Receives what happens, for a person to read.
-        secrets: Values that tools get and nobody sees.
+        price_per_million: The price of a million tokens in US dollars, if it is not known.
+        tell: Called with each thing that happens, for a person to read.
+        secrets: Values that tools get and nobody else sees.
         ids: Makes the ids of runs.
         folder: The folder that runs belong to.
-        records_folder: Whether journals tell where that folder is.
+        records_folder: Whether journals record where that folder is.
         team: The team of agents that runs need.
-        shared_store: Whether the store is also used elsewhere, so that `close` leaves it open.
+        shared_store: Whether others use the store too; `close` then leaves it open.
         machine: This machine, for stores that several machines use.
     """
 
@@ -233,13 +233,13 @@ def check_plan(
     Args:
         plan: The plan.
         tools: Functions, specs of tools, or `{name: {"input_schema": …}}`.
-        agents: The agents that there are; without them no name of an agent is checked.
-        templates: The templates that there are; without them no name is checked.
-        max_steps: How many steps are allowed; questions and replies do not count.
-        constraints: Rules that the plan has to keep.
+        agents: Known agents; if omitted, agent names are not checked.
+        templates: Known templates; if omitted, template names are not checked.
+        max_steps: How many steps are allowed, not counting questions and replies.
+        constraints: Rules that the plan must keep.
 
     Raises:
-        Misconfigured: Something among the tools is none.
+        Misconfigured: One of `tools` is not a tool.
 
     Examples:
         >>> from plansmith import check_plan, read_plan

@@ -22,11 +22,11 @@
     │   ├── OtherTeam           the run needs a team of agents that is not loaded
     │   └── RunBusy             another process is running it
     │       └── RunTakenOver        it has taken the run from this one
-    └── JournalError        events do not fit together
+    └── JournalError        a journal cannot be read or written
         ├── StaleWriter         someone else appended first
         ├── StoreAway           the store does not answer now; a later try may succeed
-        └── JournalDamaged      a stored event is missing, altered or out of order
-            └── EventMisfit         an event does not fit its run, and was not stored
+        └── JournalDamaged      an event is missing, altered or out of order
+            └── EventMisfit         a new event does not fit its run, and was not stored
 
 What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an exception:
 `PlanInvalid` is raised only where a caller asked for a usable plan and there is none.
@@ -77,7 +77,7 @@ class _Problem(Protocol):
 
 
 class PlanInvalid(PlansmithError):
-    """A usable plan was asked for and there is none; `problems` says why.
+    """There is no usable plan; `problems` says why.
 
     Args:
         problems: What is wrong with the plan.
@@ -122,7 +122,7 @@ class ModelBusy(ModelFailed):
 
     Args:
         message: What happened.
-        retry_after: The seconds that the provider suggests to wait.
+        retry_after: How many seconds the provider asks to wait.
         hint: What to do about it.
     """
 
@@ -144,10 +144,10 @@ class ScriptMismatch(ModelFailed):
 
 
 class ToolFailed(PlansmithError):
-    """A tool or an agent gave no usable result. Raise this when nothing was changed.
+    """A tool or an agent gave no usable result. Raise this only if nothing was changed.
 
     If a call that changes something raises any other exception, it may have taken effect: it is
-    not repeated, and a person is asked.
+    not repeated, and a person is asked; so it is with the subclass `OutcomeUnknown`.
 
     Examples:
         >>> from plansmith import ToolFailed, tool
@@ -162,7 +162,7 @@ class ToolBusy(ToolFailed):
 
     Args:
         message: What happened.
-        retry_after: The seconds to wait before the next try.
+        retry_after: How many seconds to wait before the next try.
         hint: What to do about it.
 
     Examples:
@@ -180,12 +180,13 @@ class ToolBusy(ToolFailed):
 class OutcomeUnknown(ToolFailed):
     """A call was lost or failed after it started: it may have taken effect.
 
-    A person is asked what became of it, unless it only reads or may be repeated.
+    Unlike any other `ToolFailed`, it does not mean that nothing was changed. A person is asked what
+    became of the call, unless it only reads or is safe to repeat.
 
     Args:
         message: What happened.
-        again: Whether another try of a call that only reads may help.
-        retry_after: The seconds to wait before the next try.
+        again: Whether another try may help, if the call only reads.
+        retry_after: How many seconds to wait before the next try.
         hint: What to do about it.
     """
 
@@ -207,13 +208,13 @@ def failure_of_call(failure: ToolFailed, *, sent: bool, message: str = "") -> To
 
 
 class InputNeeded(PlansmithError):
-    """A call needs an answer from a person; it is then made again with `Call.reply`.
+    """A call needs an answer from a person, and is then made again with `Call.reply`.
 
     Args:
         text: The question.
         schema: The JSON Schema of the answer.
         options: The answers to choose from.
-        state: Given back with the answer. It is stored in the journal: put no secret in it.
+        state: Returned to you with the answer. It is stored in the journal: put no secret in it.
         link: A page where the person can act, such as a log-in.
 
     Examples:
@@ -304,7 +305,7 @@ class RunTakenOver(RunBusy):
 
 
 class JournalError(PlansmithError):
-    """Events do not fit together."""
+    """A journal cannot be read or written."""
 
 
 class StaleWriter(JournalError):
@@ -316,8 +317,8 @@ class StoreAway(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """A stored event is missing, altered or out of order."""
+    """An event of a journal is missing, altered or out of order."""
 
 
 class EventMisfit(JournalDamaged):
-    """An event does not fit the present state of its run; nothing was stored."""
+    """A new event does not fit its run: nothing was stored, and the journal is as it was."""

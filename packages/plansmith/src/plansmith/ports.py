@@ -60,7 +60,7 @@ class Prompt:
         messages: The whole prompt.
         schema: A JSON Schema that the answer should match.
         tools: Tools that the model may call.
-        max_tokens: The longest answer; None leaves it to the model.
+        max_tokens: The length of the longest answer; None leaves it to the model.
         brief: The same content as data, for models that are not large language models.
     """
 
@@ -119,7 +119,7 @@ Delta = TextDelta | ArgumentsDelta | ModelDone
 
 
 class ChatModel(Protocol):
-    """A language model; it fails with `ModelFailed`, or with `ModelBusy` if a retry may help."""
+    """A language model; it raises `ModelBusy` if another try may help, else `ModelFailed`."""
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class ChatModel(Protocol):
             prompt: The messages, and a schema and tools for the answer.
 
         Raises:
-            ModelBusy: The call failed for now; another try may help.
+            ModelBusy: The call failed; another try may help.
             ModelFailed: There is no usable answer.
         """
         ...
@@ -150,7 +150,7 @@ class Reply:
 
     Attributes:
         answer: The answer.
-        state: What the call left in `InputNeeded` for itself.
+        state: The `state` of that `InputNeeded`.
     """
 
     answer: Json
@@ -159,18 +159,18 @@ class Reply:
 
 @dataclass(slots=True)
 class Call:
-    """What a tool or agent gets with a call, and its ways to report back.
+    """What a tool or agent is told about a call, and how it reports back.
 
     Attributes:
-        key: The same for every try of the call: give it to a service that must not act twice.
-        attempt: The number of this try.
+        key: The same for every attempt; pass it to a service as an idempotency key.
+        attempt: The number of this attempt.
         is_stopped: Tells whether the call was cancelled.
         progress: Shows a line while the call works.
         spend: Reports the tokens of a model call.
         advise: Reports that the plan should change, or that its goal is met. The person sees the
             reason; a planner never does.
         reply: The answer to an `InputNeeded`.
-        seen: The hash of the files that the person saw who consented to the call.
+        seen: The hash of the files that a person saw when consenting to the call.
         request: What the person asked for, in their words.
 
     Examples:
@@ -195,7 +195,9 @@ class Call:
     def ask(
         self, question: str, *, options: Sequence[str] = (), schema: dict[str, Any] | None = None
     ) -> Json:
-        """Returns the person's answer; without one the call ends, and is made again with it.
+        """Returns the person's answer.
+
+        If there is none yet, ends the call; it is made again once the person has answered.
 
         Args:
             question: What the person is asked.
@@ -238,7 +240,7 @@ class Call:
 
 
 class ToolSource(Protocol):
-    """A source of tools; calls fail with `ToolFailed`, or `ToolBusy` if a retry may help."""
+    """A source of tools; a call raises `ToolBusy` if another try may help, else `ToolFailed`."""
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Returns the tools that are available now."""
@@ -250,7 +252,7 @@ class ToolSource(Protocol):
         Args:
             tool: The name of one of its tools.
             arguments: Arguments that match the tool's schema.
-            call: The key of the call, and ways to report back.
+            call: The key of the call, and how to report back.
 
         Raises:
             ToolBusy: Nothing was changed, and another try may help.
@@ -267,7 +269,34 @@ class ToolMaker(Protocol):
     ) -> Sequence[ToolSource]:
         """Returns tools that work in a folder; `zone` is the person's time zone.
 
-        The built-in tools get more: their settings.
+        Built-in tools also get their settings, in `more`.
+        """
+        ...
+
+
+@runtime_checkable
+class RehearsingSource(Protocol):
+    """A tool source that can say what is wrong with a call, without making it."""
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
+        """Returns what would go wrong and what to do, in one sentence; empty if nothing.
+
+        Args:
+            tool: The name of one of its tools.
+            inputs: The arguments of the call.
+        """
+        ...
+
+
+@runtime_checkable
+class YieldingSource(Protocol):
+    """A tool source whose tools others have named: it gives up names that are taken."""
+
+    def leave_out(self, tool: str) -> None:
+        """Notes that a tool is not offered, because another source has one of its name.
+
+        Args:
+            tool: The name of the tool.
         """
         ...
 
@@ -294,8 +323,8 @@ class Agent(Protocol):
 
         Args:
             task: What to do, in words.
-            inputs: Values that the plan gives along; they are data, not instructions.
-            call: The key of the call, and ways to report back.
+            inputs: Values that the plan passes with the task; they are data, not instructions.
+            call: The key of the call, and how to report back.
 
         Raises:
             ToolFailed: Nothing was changed. After any other exception the outcome is unknown.
@@ -318,7 +347,7 @@ class ContextSource(Protocol):
 
         Args:
             query: The request.
-            token_limit: How many tokens all blocks together may have.
+            token_limit: How many tokens all blocks may have together.
         """
         ...
 
@@ -356,7 +385,7 @@ class Available:
 
 
 class Planner(Protocol):
-    """Makes the plan for a request, or revises one: `request.previous` by `request.feedback`."""
+    """Makes the plan for a request, or revises `request.previous` as `request.feedback` says."""
 
     @property
     def name(self) -> str:
@@ -371,8 +400,8 @@ class Planner(Protocol):
         Args:
             request: What a person wants, with the conversation before it.
             available: What the plan may use.
-            tell: Receives each stage of planning, for a person to read.
-            on_step: Receives each step as soon as it is written, before the plan is complete.
+            tell: Called with each stage of planning, for a person to read.
+            on_step: Called with each step as soon as it is written, before the plan is complete.
         """
         ...
 
@@ -386,7 +415,7 @@ class ReplyWriter(Protocol):
         Args:
             brief: What to say, and the results to say it with.
             history: The conversation before the request.
-            call: Ways to report progress and tokens.
+            call: Reports progress and tokens.
 
         Raises:
             ModelFailed: There is no usable text; the results are then shown as they are.
@@ -411,7 +440,7 @@ class Conversations(Protocol):
         ...
 
     async def join(self, run: str, options: RunOptions) -> None:
-        """Adds a run that repeats or continues one of a conversation to it.
+        """Adds a run to the conversation of the run that it repeats or continues.
 
         Args:
             run: The id of the run.

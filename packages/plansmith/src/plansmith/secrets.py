@@ -221,9 +221,8 @@ def _read(name: str, source: SecretSource, environment: Mapping[str, str]) -> st
         value = environment.get(source.env, "")
         if not value:
             hint = f"export {source.env}=…"
-            raise Misconfigured(
-                Sentence("the secret '{name}' is not in the environment", name=name), hint=hint
-            )
+            why = Sentence("the secret '{name}' is not in the environment", name=name)
+            raise Misconfigured(why, hint=hint)
         return value
     if source.file is not None:
         return _from_file(name, source.file)
@@ -235,14 +234,12 @@ def _from_file(name: str, path: Path) -> str:
         mode = path.stat().st_mode
         value = path.read_text(encoding="utf-8").strip("\r\n")
     except (OSError, ValueError) as error:
-        raise Misconfigured(
-            Sentence("the secret '{name}' cannot be read: {error}", name=name, error=error)
-        ) from None
+        why = Sentence("the secret '{name}' cannot be read: {error}", name=name, error=error)
+        raise Misconfigured(why) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         hint = f"chmod 600 {path}"
-        raise Misconfigured(
-            Sentence("other users can read the file of the secret '{name}'", name=name), hint=hint
-        )
+        why = Sentence("other users can read the file of the secret '{name}'", name=name)
+        raise Misconfigured(why, hint=hint)
     return value
 
 
@@ -251,9 +248,8 @@ def _from_keyring(name: str, entry: str) -> str:
         keyring: Any = import_module("keyring")
     except ImportError:
         hint = Sentence("run pip install keyring, or use env or file")
-        raise Misconfigured(
-            Sentence("the secret '{name}' needs the package keyring", name=name), hint=hint
-        ) from None
+        why = Sentence("the secret '{name}' needs the package keyring", name=name)
+        raise Misconfigured(why, hint=hint) from None
     service, _, user = entry.partition("/")
     value: str | None = keyring.get_password(service, user)
     if not value:

@@ -29,7 +29,7 @@ class News(NamedTuple):
 
 
 class PlanStore(Protocol):
-    """The least that a store has to do: it keeps journals and results, for one process.
+    """The least that a store must do: keep journals and results, for one process.
 
     Args of methods:
         run: The id of the run.
@@ -44,7 +44,7 @@ class PlanStore(Protocol):
         status: str = "",
         summary: RunSummary | None = None,
     ) -> None:
-        """Stores events that follow the last one of their run, and values, all or none.
+        """Stores values, and events that follow the last one of their run: all or none.
 
         Args:
             events: The next events of one run.
@@ -62,7 +62,7 @@ class PlanStore(Protocol):
         ...
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Returns when the run has an event after the number, whoever wrote it."""
+        """Waits until the run has an event after the number, whoever wrote it."""
         ...
 
     async def get(self, digest: str) -> Json:
@@ -94,7 +94,7 @@ class PlanStore(Protocol):
         ...
 
     async def wait_news(self, after: int) -> int:
-        """Waits for an event after the position, whoever writes it; returns the newest position.
+        """Waits for an event after a position, whoever writes it; returns the newest position.
 
         Args:
             after: The position of the last event that is known.
@@ -115,9 +115,9 @@ class PlanStore(Protocol):
 
 
 class Claim(NamedTuple):
-    """Which process executes a run, and under which term: every claim in a store gets a higher one.
+    """Which process executes a run, and its term, which is higher than that of any claim before.
 
-    Without an owner the run was left in the middle, and anyone may go on with it.
+    Without an owner the run was left in the middle, and any process may go on with it.
     """
 
     owner: str
@@ -125,7 +125,7 @@ class Claim(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """A process that renews its lease: how often it did, and how many seconds ago at last."""
+    """A process that renews its lease: how often it has, and how many seconds ago it last did."""
 
     process: str
     kind: str
@@ -206,7 +206,7 @@ class Record(NamedTuple):
 
 @runtime_checkable
 class Store(PlanStore, Protocol):
-    """What our stores do: also lists, documents, repairs, deletion, and claims of runs.
+    """What our stores do besides: lists, documents, repairs, deletion, and claims of runs.
 
     Args of methods:
         run: The id of the run.
@@ -217,10 +217,10 @@ class Store(PlanStore, Protocol):
         term: The term under which the run is claimed; 0 if it need not be claimed.
         digests: The content hashes of values.
         last: The number of the last event.
-        tombstones: What is kept of calls whose outcome nobody knows.
+        tombstones: What is kept about calls with an unknown outcome.
         before: A moment.
         owner: The process that claims the run.
-        instead_of: The term of a claim that this one replaces.
+        instead_of: The term of the claim that this one replaces.
         beats: How often the present owner has renewed its lease; -1 if that does not matter.
         unfinished: Whether the run was left in the middle.
         beat: The process, and what it tells about itself.
@@ -239,9 +239,9 @@ class Store(PlanStore, Protocol):
         summary: RunSummary | None = None,
         term: int = 0,
     ) -> None:
-        """Stores events and values as every store does; whoever executes the run gives its `term`.
+        """Stores events and values as every store does, if the run is still claimed under `term`.
 
-        If the run is no longer claimed under it, stores nothing and raises `RunTakenOver`.
+        Else it stores nothing and raises `RunTakenOver`.
         """
         ...
 
@@ -262,14 +262,14 @@ class Store(PlanStore, Protocol):
         Args:
             statuses: Only runs with one of these.
             before: Only runs that are older than the one with this id.
-            text: Only runs that contain this text, casefolded; a run that the store cannot search
-                is included.
+            text: Only runs that contain this text, ignoring case, and runs that the store cannot
+                search.
             limit: How many at most.
         """
         ...
 
     async def unsummed(self) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event."""
+        """Returns the open runs whose summary is missing or older than their last event."""
         ...
 
     async def status_counts(self) -> Mapping[str, int]:
@@ -281,7 +281,7 @@ class Store(PlanStore, Protocol):
         ...
 
     async def planned(self) -> Sequence[PlanningFacts]:
-        """Returns how the runs were planned that a planner made a plan for."""
+        """Returns, for each run whose plan a planner made, how it was planned."""
         ...
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
@@ -299,7 +299,7 @@ class Store(PlanStore, Protocol):
         ...
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Moves the rows after a number away, and appends these events; all or none.
+        """Moves the rows after a number aside, and appends these events: all or none.
 
         Args:
             run: The id of the run.
@@ -335,21 +335,21 @@ class Store(PlanStore, Protocol):
         ...
 
     async def prune(self, before: datetime) -> int:
-        """Removes values of before a moment that nothing mentions."""
+        """Removes values older than `before` that no event refers to."""
         ...
 
     async def missing(self) -> Sequence[str]:
-        """Describes the runs that were written and are no longer there."""
+        """Describes runs that were written and are not there any more."""
         ...
 
     async def unmentioned(self) -> int:
-        """Returns how many values no event mentions."""
+        """Returns how many values no event refers to."""
         ...
 
     # Documents: named, with a version; if two write the same version, one wins.
 
     async def put_records(self, records: Sequence[Record]) -> bool:
-        """Stores records of which each is the next version of its name, all or none.
+        """Stores records, each of which is the next version of its name: all or none.
 
         Returns:
             False if another writer came first.
@@ -376,21 +376,21 @@ class Store(PlanStore, Protocol):
             kind: The kind of the records.
             label: Only records with this label.
             state: Only records in this state.
-            after: Place and name of the record behind which the list begins.
-            newest: Begins with the last place instead of the first.
-            limit: How many at most; None is all.
+            after: Place and name of the record after which the list begins.
+            newest: Whether the list begins with the last place instead of the first.
+            limit: How many at most; None for all.
         """
         ...
 
     async def remove_records(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
-        """Removes records, and those that are labelled with their names, all or none.
+        """Removes records, and those that are labelled with their names: all or none.
 
         Args:
             kind: The kind of the records.
             names: Their names.
-            labelled: The kinds of which all records go that have one of the names as label.
+            labelled: Kinds whose records are removed too if their label is one of the names.
 
         Returns:
             How many of the named records there were.
@@ -398,7 +398,7 @@ class Store(PlanStore, Protocol):
         ...
 
     async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        """Returns when a record has a later version than this, whoever wrote it."""
+        """Waits until a record has a later version than this, whoever wrote it."""
         ...
 
     # Which process executes a run, which is not in the journal, and which processes live.
@@ -406,13 +406,13 @@ class Store(PlanStore, Protocol):
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Claims a run that nobody owns, or that is claimed under the term `instead_of`.
 
-        With `beats`, only if the present owner has not renewed its lease since that number. Returns
-        the claim that holds now.
+        With `beats`, it does so only if the present owner has not renewed its lease since that
+        number. Returns the claim that holds now.
         """
         ...
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
-        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
+        """Ends the claim with this term, if it still holds; an `unfinished` run keeps its row."""
         ...
 
     async def claim_of(self, run: str) -> Claim | None:
@@ -420,7 +420,7 @@ class Store(PlanStore, Protocol):
         ...
 
     async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
-        """Returns every claimed run with its claim, or those of one owner."""
+        """Returns every claimed run with its claim, or only those of one owner."""
         ...
 
     async def beat(self, beat: Beat) -> None:
@@ -428,5 +428,5 @@ class Store(PlanStore, Protocol):
         ...
 
     async def beats(self) -> Sequence[Beat]:
-        """Returns all processes; times are those of the store, not of this machine."""
+        """Returns all processes; the store measures the times, not this machine."""
         ...

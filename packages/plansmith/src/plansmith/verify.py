@@ -19,7 +19,7 @@ async def verify(store: Store, run: str) -> int:
 async def verified(store: Store, run: str) -> Journal:
     """Returns the journal of a run; raises `JournalDamaged` if anything of it was altered."""
     # If it is damaged, lists tell of that from now on.
-    journal = await Journals(store=store, clock=SystemClock()).load(run)
+    journal = await Journals(store=store, clock=SystemClock()).load_verified(run)
     journal.need_sound()
     verify_chain(journal.events)
     for event in journal.events:

@@ -411,7 +411,7 @@ async def test_a_run_created_here_and_executed_elsewhere_is_not_executed_again(t
 async def test_a_run_deleted_while_all_are_resumed_keeps_no_other_from_going_on(two: Two) -> None:
     runs = [await two.here.submit(plan(step("a", "look", inputs={"x": n}))) for n in range(120)]
     for run in runs:
-        journal = await two.here.runs.journals.load(run.id)
+        journal = await two.here.runs.journals.load_verified(run.id)
         await journal.append(RunStarted(hash=journal.plan_hash))
     store = two.there.store
     assert isinstance(store, SqliteStore)

@@ -108,7 +108,7 @@ async def test_the_journal_itself_refuses_an_approval_by_the_same_user(tmp_path:
     bank = Bank(tmp_path)
     async with bank.smith as smith:
         run = await smith.submit(PAY, by=ANN)
-        journal = await smith.runs.journals.load(run.id)
+        journal = await smith.runs.journals.load_verified(run.id)
         approval = e.PlanApproved(hash=PAY.hash)
         for own in (ANN, ANNS_TOKEN, e.Actor(kind="person")):
             with pytest.raises(PlansmithError):
@@ -165,7 +165,7 @@ async def test_consent_is_given_by_another_user_and_refused_by_anybody(tmp_path:
             assert asked.kind == "consent"
             with pytest.raises(Refused, match="another user"):
                 await smith.runs.answer(run.id, asked.question, "allow", by=ANNS_TOKEN)
-            journal = await smith.runs.journals.load(run.id)
+            journal = await smith.runs.journals.load_verified(run.id)
             body = e.QuestionAnswered(question=asked.question, answer="allow")
             with pytest.raises(PlansmithError):
                 await journal.append(body, by=ANN)

@@ -113,7 +113,7 @@ async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None
     run = await place.approved(
         plan({"id": "w", "tool": "write"}, {"id": "x", "tool": "write", "after": ["w"]})
     )
-    journal = await place.enter().runs.journals.load(run.id)
+    journal = await place.enter().runs.journals.load_verified(run.id)
     cancel = e.CancelAsked(reason="enough"), e.Actor(kind="person", name="ada")
     await journal.append(e.RunStarted(hash=journal.plan_hash), *started("w"), cancel)
     runs = await place.enter().runs.resume_all()
@@ -393,7 +393,7 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
 async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
     place = Place()
     run = await place.approved(plan({"id": "k", "tool": "keyed"}))
-    journal = await place.enter().runs.journals.load(run.id)
+    journal = await place.enter().runs.journals.load_verified(run.id)
     await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
     run = await place.enter().cancel(run.id)
     assert run.steps["k"].status is StepStatus.UNKNOWN

@@ -10,7 +10,7 @@ from plansmith import Misconfigured, Plan, Refused, Run
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, Part, Schedule, parts
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
+from plansmith.plan.timing import Timing, need_valid_timing, next_fires, zone_of
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
@@ -167,7 +167,7 @@ class Offer(NamedTuple):
     async def show(self, session: Session) -> None:
         """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
         for timing, plan in self.parts:
-            check_timing(timing)
+            need_valid_timing(timing)
             await session.smith.schedules.require_unattended(plan)
         await refuse_what_cannot_run(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]

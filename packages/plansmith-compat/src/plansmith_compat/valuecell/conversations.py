@@ -117,7 +117,7 @@ class Conversations:
         )
         # A plan that is there was checked against the cards, which Plansmith need not know, or
         # names an agent that planners must not choose.
-        new = NewRun(user_input.query, plan, by=meta.user_id, origin=place, checked=False)
+        new = NewRun(user_input.query, plan, by=meta.user_id, origin=place, needs_check=False)
         return await turns.begin(
             self.smith,
             meta.conversation_id,

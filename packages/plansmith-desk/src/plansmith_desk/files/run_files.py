@@ -85,7 +85,7 @@ class WorkFiles:
         Only what a built-in tool wrote counts, and only inside the folder: links are not followed.
         Contents are kept of pictures, and of the file `keep`.
         """
-        journal = await self._runs.journals.load(run_id)
+        journal = await self._runs.journals.load_verified(run_id)
         specs, last = await self._specs(journal.run), dict[str, _Write]()
         async for each in _writes(self._runs.store, journal.events, specs):
             last.pop(each.path, None)  # the last one who wrote it comes last

@@ -57,7 +57,7 @@ class ThreadMemory:
         found: list[RunDigest] = []
         for name in names:
             with suppress(JournalDamaged):  # a result is gone
-                if (journal := await self._journals.readable(name)) is not None:
+                if (journal := await self._journals.load_or_none(name)) is not None:
                     whole = await self._journals.whole(journal)
                     found.append(RunDigest(whole, tuple(journal.events)))
         return found

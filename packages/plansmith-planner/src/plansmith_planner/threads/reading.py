@@ -113,7 +113,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
     questions: list[Waiting] = []
     decisions: list[Waiting] = []
     for name in reversed(thread.runs[-MOST_RUNS:]):
-        journal = await runs.journals.readable(name)
+        journal = await runs.journals.load_or_none(name)
         if journal is None or journal.run.damage:
             continue
         run = journal.run

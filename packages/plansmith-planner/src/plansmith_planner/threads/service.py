@@ -63,7 +63,7 @@ class Threads(ThreadBackend):
         events = await self.runs.store.events(thread)
         if not events:
             return state
-        run = (await self.runs.journals.load(thread)).run
+        run = (await self.runs.journals.load_verified(thread)).run
         if run.options.thread:
             return await self.store.read(run.options.thread)
         # A run of no thread is the first of a new one.

@@ -247,7 +247,7 @@ class Thread:
         async with self._threads.lock(self.id):
             if reading.kind == "answer":
                 run, name = reading.run, reading.question
-                key = r.open_question(await self._runs.journals.load(run), name)
+                key = r.open_question(await self._runs.journals.load_verified(run), name)
                 if not key:
                     none = Sentence("run {run} has no open question '{name}'", run=run, name=name)
                     raise Refused(none)
@@ -282,7 +282,7 @@ class Thread:
             try:
                 run = await self._runs.planned(turn.run, triaged=triaged)
             except StaleWriter:  # another client took the message for left behind, and was quicker
-                run = (await self._runs.journals.load(turn.run.id)).run
+                run = (await self._runs.journals.load_verified(turn.run.id)).run
             return self._turn(turn.number, run)
         message, events = self._message(turn.number), await self._runs.store.events(turn.run.id)
         if turn.run.status.over or _change_asked(message, events) is not None:
@@ -371,7 +371,7 @@ class Thread:
             return not events and await self._threads.store.thread_of(reading.run) == self.id
         if not events:
             return False
-        journal = await self._runs.journals.load(reading.run)
+        journal = await self._runs.journals.load_verified(reading.run)
         if reading.kind == "answer":
             return r.open_question(journal, reading.question) in message.asked
         return not journal.run.status.over and _change_asked(message, events) is None
@@ -437,7 +437,7 @@ class Thread:
                 with suppress(StaleWriter):  # it was begun before
                     await self._runs.create(new)
             elif reading.kind == "answer":
-                journal = await self._runs.journals.load(reading.run)
+                journal = await self._runs.journals.load_verified(reading.run)
                 if r.open_question(journal, reading.question) in message.asked:
                     given = reading.question, reading.value
                     with suppress(StaleDecision):
@@ -540,7 +540,7 @@ async def _undo(
 
 
 async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> Run:
-    journal = await runs.journals.own(reading.run)
+    journal = await runs.journals.load_to_write(reading.run)
     run, bodies = journal.run, [event.body for event in journal.events]
     asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]
     step = next((each.step for each in asked if each.question == reading.question), None)
@@ -557,7 +557,7 @@ async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> R
 
 
 async def _change_back(message: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
-    journal = await runs.journals.own(run_id)
+    journal = await runs.journals.load_to_write(run_id)
     run, asked = journal.run, _change_asked(message, journal.events)
     later = [event for event in journal.events if asked and event.number > asked.number]
     made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)

@@ -156,7 +156,7 @@ async def remove(ask: Ask) -> None:
     if not found.last:
         raise not_found("conversation", found.id)  # a run without one: it is removed as a run
     for name in found.runs:
-        journal = await state.smith.runs.journals.readable(name)
+        journal = await state.smith.runs.journals.load_or_none(name)
         if journal is not None and not journal.run.status.over:
             await state.background.halt_planning(name)
             own = await state.for_run(name, acts=False)
@@ -284,13 +284,13 @@ async def take_back(state: ServerState, thread: Thread, number: int, *, by: Acto
     background, message = state.background, thread.state.message(number)
     run = message.run if message is not None else ""
     is_ours = bool(run) and background.knows(run)
-    if is_ours and await state.smith.runs.journals.readable(run):
+    if is_ours and await state.smith.runs.journals.load_or_none(run):
         await background.halt_planning(run)
     try:
         turn = await thread.undo(number, by=by, plan=False)
     finally:
         state.conversations.look()
-        left = await state.smith.runs.journals.readable(run) if is_ours else None
+        left = await state.smith.runs.journals.load_or_none(run) if is_ours else None
         if left is not None and goes_on(left.run):
             background.go_on(run)
     if turn.run is not None and turn.run.id != run:

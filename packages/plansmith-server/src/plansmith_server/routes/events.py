@@ -46,7 +46,7 @@ class ChangedValues(BaseModel):
 @route("GET /v1/runs/{id}/values", "look", answer=ChangedValues)
 async def values(ask: Ask, *, after: b.Number = 0) -> Answer:
     """Returns the inputs and results of the steps that changed after an event."""
-    store, journal = ask.smith.store, await ask.runs.journals.current(ask.run)
+    store, journal = ask.smith.store, await ask.runs.journals.load_cached(ask.run)
     bodies = [each.body for each in journal.events[after:]]
     changed = {each.step for each in bodies if isinstance(each, _CHANGES)}
     states = {name: each for name, each in journal.run.steps.items() if name in changed}

@@ -53,7 +53,7 @@ async def last_result(ask: Ask, *, tool: b.Short) -> Answer:
     """Returns the newest result of a tool among the newest runs; null if there is none."""
     done = {"done", "partly_done"}
     for row in await ask.runs.lists.newest(statuses=done, before="", text="", limit=20):
-        run = (await ask.runs.journals.load(row.run)).run
+        run = (await ask.runs.journals.load_verified(row.run)).run
         for step in run.plan.steps if run.plan else ():
             state = run.steps.get(step.id)
             if getattr(step, "tool", "") == tool and state and state.result_hash:

@@ -22,7 +22,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
-from plansmith.plan.timing import Timing, check_timing
+from plansmith.plan.timing import Timing, need_valid_timing
 
 _MOST_GUESSES: Final = 4
 _TEXT_HINT: Final = Sentence(
@@ -114,7 +114,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
     times |= {("schedule",): plan.schedule} if plan.schedule else {}
     for path, timing in times.items():
         try:
-            check_timing(timing)
+            need_valid_timing(timing)
         except Misconfigured as flaw:
             yield problem("PS314", flaw.message, hint=flaw.hint, path=path)
     for name in plan.schedules.keys() - plan.by_id.keys():
@@ -237,10 +237,7 @@ class _Calls:
     """Checks what steps call: names, with similar ones, and arguments of tools."""
 
     def __init__(
-        self,
-        flow: Flow,
-        agents: Iterable[str | AgentSpec] | None,
-        templates: Iterable[str] | None,
+        self, flow: Flow, agents: Iterable[str | AgentSpec] | None, templates: Iterable[str] | None
     ) -> None:
         self.flow = flow
         cards = [*(agents or ())]

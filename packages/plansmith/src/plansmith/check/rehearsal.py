@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -14,6 +14,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import fill
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
+from plansmith.ports import RehearsingSource
 from plansmith.text import clip, safe
 
 WOULD_FAIL: Final = "PS210"
@@ -21,15 +22,6 @@ MOST_STEPS: Final = 20
 SECONDS: Final = 2.0
 _LONGEST: Final = 600
 _SECRET: Final = "${secret:"  # noqa: S105 - how a reference to one begins
-
-
-@runtime_checkable
-class RehearsingSource(Protocol):
-    """A tool source that can say what is wrong with a call, without making it."""
-
-    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
-        """Returns what would go wrong and what to do, in one sentence; empty if nothing."""
-        ...
 
 
 # Returns what a source says about a call; None if it has nothing to say of it.

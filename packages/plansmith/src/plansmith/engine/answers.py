@@ -111,21 +111,21 @@ def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnySt
     return found
 
 
-def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
-    """Tells whether an answer is a no to a step that changes something and waits for it.
+def need_clear_answer(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
+    """Returns whether what waits for an answer goes on: false for a no before a change.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
-    neither a yes nor a no is asked again, unless another step uses it.
+    neither a yes nor a no raises `Refused`, unless another step uses it.
     """
     if not permits(run, asked, known):
-        return False
+        return True
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
     if agreed is not None or _reached(run, asked, known):
-        return agreed is False
+        return agreed is not False
     if value in options:
-        return True  # there is no clearer one: when in doubt, it counts as a no
+        return False  # there is no clearer one: when in doubt, it counts as a no
     raise Refused(
         Sentence("'{answer}' is neither a clear yes nor a clear no", answer=value_text(value)),
         hint=Sentence("answer yes to go on, or no to leave out what waits for it"),
@@ -195,12 +195,12 @@ def after_answer(
         return _after_unknown(step, value, run, known)
     if asked.kind == "consent":
         if read_consent(value) is None:
-            _check_answer(asked, value)
+            _need_fitting(asked, value)
         return AfterAnswer([event_after_consent(asked, value, run, known)])
-    _check_answer(asked, value)
+    _need_fitting(asked, value)
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
-    if refuses(run, asked, value, known):
+    if not need_clear_answer(run, asked, value, known):
         reason = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
@@ -209,7 +209,7 @@ def after_answer(
     return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])
 
 
-def _check_answer(asked: e.QuestionAsked, value: Json) -> None:
+def _need_fitting(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
         if why := misfit(asked.answer_schema, value):
             raise Refused(Sentence("the answer does not fit the question: {why}", why=why))

@@ -259,7 +259,7 @@ class Owners:
         owner = await self._claimant(run)
         return owner if self._state(owner) == "alive" else ""
 
-    async def owned(self, runs: Collection[str]) -> set[str]:
+    async def in_use(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
         if not runs:
             return set()

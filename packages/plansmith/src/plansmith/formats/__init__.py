@@ -1,1 +1,1 @@
-"""Plan formats: Plansmith's own (`native`) and those of other systems."""
+"""Reads and writes plans as JSON and YAML (`native`), from plain text (`text`)."""

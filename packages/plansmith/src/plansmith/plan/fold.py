@@ -21,7 +21,7 @@ from plansmith.plan.run import (
     NOT_STARTED,
     OVER,
     UNFINISHED,
-    Covered,
+    ApprovedPlan,
     Made,
     Prefetch,
     Run,
@@ -184,8 +184,9 @@ class _Fold:
         if why := why_not(self.run, event.by):
             raise _misfit(event, why)
 
-    def _covers(self) -> Covered | None:
-        return Covered(self.run.plan, self.run.templates) if self.run.plan is not None else None
+    def _approved_plan(self) -> ApprovedPlan | None:
+        plan = self.run.plan
+        return ApprovedPlan(plan, self.run.templates) if plan is not None else None
 
     def run_created(self, event: e.Event, body: e.RunCreated) -> None:
         self._set(
@@ -237,7 +238,7 @@ class _Fold:
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
-        # A plan that a person or a program gave is not a replan, so its coverage starts anew.
+        # A plan that a person or a program gave is not a replan, so what is approved starts anew.
         own = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
@@ -283,7 +284,7 @@ class _Fold:
             approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
-            covered=self._covers(),
+            approved_plan=self._approved_plan(),
             dropped=self.run.drops,
         )
 
@@ -338,7 +339,7 @@ class _Fold:
             doing="running",
             running_hash=body.hash,
             started_at=self.run.started_at or event.at,
-            covered=self.run.covered if replanned else self._covers(),
+            approved_plan=self.run.approved_plan if replanned else self._approved_plan(),
         )
 
     def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:

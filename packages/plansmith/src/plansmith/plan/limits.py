@@ -15,29 +15,30 @@ from plansmith.text import safe
 
 
 class Limits(Record):
-    """How wide a run goes, how often it tries, how long it waits, how tool output may be used.
+    """How many steps run at once, how often calls are tried, how long a run waits, and the like.
 
-    Beyond `max_replans`, `max_iterations` and `max_rejections` a person is asked.
+    A person is asked before a run exceeds `max_replans`, `max_iterations` or `max_rejections`.
 
     Attributes:
         width: How many steps run at the same time.
         per_tool: How many calls of a tool run at the same time, by its name.
-        tries: How often a call is tried that may be repeated.
-        first_wait_s: Seconds before the second try; each further wait is longer.
-        grace_s: Seconds that running calls have to end when a run is stopped.
-        replan: When a new plan is made: `never`, `on_failure` (or an agent's advice), or
+        tries: How many times to try a call that is safe to repeat.
+        first_wait_s: Seconds before the second try; each later wait is longer.
+        grace_s: Seconds that running calls get to finish when a run is stopped.
+        replan: When a new plan is made: `never`, `on_failure` (or when an agent advises it), or
             `after_each` step.
         max_replans: How many new plans are made after a failure or advice.
-        max_iterations: How many plans are made in all, after all steps have run; 1 plans once.
+        max_iterations: How many plans a run may have in total, if it plans again after all steps
+            have run; 1 means plan once.
         max_rejections: How many plans a person may send back.
         tool_texts: Whether a planner that plans again reads errors and results of tools:
-            `reviewed` where a person sees every plan; `ask` always, and a person reviews the new
-            plan; `trust` always, and a person reviews only what goes beyond the approval.
-        data: What happens to values that came out of tools and reach a call that changes
-            something: `show` them at review, `ask` before the call, or `deny` it.
-        data_free: Tools to which `data` does not apply, by patterns of names.
+            `reviewed`: only where a person sees every plan; `ask`: always, and a person reviews the
+            new plan; `trust`: always, and a person reviews only what goes beyond the approval.
+        data: What happens when a value from a tool reaches a call that changes something: `show`
+            it at review, `ask` before the call, or `deny` the call.
+        data_free: Name patterns of tools to which `data` does not apply.
         early_start: Whether steps that only read start while the plan is still being written.
-        lease_s: After how many silent seconds other machines take a process for dead.
+        lease_s: Seconds of silence after which other machines consider this process dead.
 
     Examples:
         >>> from plansmith import Limits, Plansmith

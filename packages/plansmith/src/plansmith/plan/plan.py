@@ -173,7 +173,7 @@ def dependents(graph: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return reverse
 
 
-def owned(plan: Plan) -> Plan:
+def frozen_copy(plan: Plan) -> Plan:
     """Returns the plan, or one made again of it if a part of it could still be changed."""
     if all(step.is_frozen for step in plan.steps):
         return plan

@@ -40,7 +40,7 @@ else:
     )
 
 
-class Covered(NamedTuple):
+class ApprovedPlan(NamedTuple):
     """What a person has agreed to: a plan, and the plans of its templates."""
 
     plan: Plan
@@ -333,8 +333,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         metrics: How planning went.
         revisions: How many plans were proposed.
         approved: The hash of the approved plan.
-        covered: The plan that a person approved last, or that needed no approval; a person reviews
-            what a replan adds to it.
+        approved_plan: The plan that a person approved last, or that needed no approval; a person
+            reviews what a replan adds to it.
         drops: Approved calls that the plan under review no longer makes.
         dropped: Calls that a person agreed to drop.
         approved_tools: The definitions of the tools that the approval was given for.
@@ -399,7 +399,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     metrics: PlanningFigures | None = None
     revisions: int = 0
     approved: str = ""
-    covered: Covered | None = None
+    approved_plan: ApprovedPlan | None = None
     drops: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -588,8 +588,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 # Written by `fold` and read by the engine.
 _OF_ENGINE: Final = frozenset(
     (
-        *("acts", "advice", "approved_tools", "asked_at", "calling", "calls_open", "changing"),
-        *("closing", "covered", "doing", "dropped", "drops", "earlier", "edited_by", "grants"),
+        *("acts", "advice", "approved_plan", "approved_tools", "asked_at", "calling", "calls_open"),
+        *("changing", "closing", "doing", "dropped", "drops", "earlier", "edited_by", "grants"),
         *("iterations", "left", "metrics", "models", "phase", "prefetches", "rejections"),
         *("replans", "report_hash", "report_text", "revisions", "running_hash", "spent"),
         *("templates",),

@@ -91,7 +91,7 @@ def make_report(
     """Builds the report of a run that has ended."""
     plan = run.plan
     # The goal is that of the approved plan: a revision cannot change it silently.
-    approved = run.covered.plan if run.covered else plan
+    approved = run.approved_plan.plan if run.approved_plan else plan
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     ending = _Ending(run, results, events, words)

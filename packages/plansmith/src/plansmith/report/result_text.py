@@ -141,10 +141,7 @@ def _many(
 
 
 def table(
-    rows: Sequence[Mapping[str, Json]],
-    names: Sequence[str],
-    cite: str = "",
-    language: str = "en",
+    rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str = "", language: str = "en"
 ) -> Iterator[str]:
     """Writes rows as a table in Markdown, with a word where rows are left out."""
     yield f"| {' | '.join(map(_cell, names))}{cite} |"

@@ -236,16 +236,16 @@ def _arguments_text(inputs: Mapping[str, Json]) -> str:
     return ", ".join(f"{safe(name)}={value_line(value, _VALUE)}" for name, value in inputs.items())
 
 
-class Coverage(NamedTuple):
-    """Why a person must review a revision, and which approved calls it no longer makes."""
+class BeyondApproval(NamedTuple):
+    """What a revision does that was not approved, and which approved calls it no longer makes."""
 
     reasons: tuple[str, ...]
     drops: tuple[str, ...] = ()
 
 
-def coverage(
+def compare_with_approved(
     approved: PlanCalls, revision: PlanCalls, *, happened: Collection[str] = ()
-) -> Coverage:
+) -> BeyondApproval:
     """Compares a revision with the plan approved last, by the calls that could change something.
 
     A call is covered if the approved plan makes it too: the same callee with the same arguments
@@ -286,7 +286,7 @@ def coverage(
     ]
     reasons += [*unguarded, *replacing]
     reasons += [Sentence("no longer calls {call}, which you approved", call=c) for c in dropped]
-    return Coverage(tuple(dict.fromkeys(reasons)), tuple(dropped))
+    return BeyondApproval(tuple(dict.fromkeys(reasons)), tuple(dropped))
 
 
 def _order_changes(

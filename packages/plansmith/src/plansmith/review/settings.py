@@ -1,4 +1,4 @@
-"""Settings of reviews, apart from what decides by them, so that to read settings loads no more."""
+"""Settings of reviews, in a module of their own, so that reading settings loads little else."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MOST_ITEMS: Final = 20
 
 
 class ReviewPolicy(Record):
-    """Plans that only read need no review; `never_for` names changing tools that need none either.
+    """Which plans a person reviews; by default those that change something.
 
     Calls that a new plan adds are reviewed even if `never_for` names them.
 
     Attributes:
-        ask: `writes`: plans that change something are reviewed; `always`: all plans.
-        never_for: Tools whose changes need no review, by patterns of names. A tool whose effect is
-            final has to be named whole.
+        ask: `writes` reviews plans that change something, `always` reviews all plans.
+        never_for: Name patterns of tools whose changes need no review. A tool whose effect is
+            final must be named in full.
         most_items: How many items of a list from tools a map step may change before a person is
             asked, unless the step sets its own number.
-        second_person: For which plans the person who approves must be neither the one who asked
-            nor the one who changed the plan last: `never`, `changes` or `always`.
+        second_person: When the person who approves must be neither the one who asked for the plan
+            nor the one who changed it last: `never`, for plans with `changes`, or `always`.
     """
 
     ask: Literal["always", "writes"] = "writes"

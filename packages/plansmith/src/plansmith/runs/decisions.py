@@ -46,7 +46,7 @@ async def decide(
     who = e.actor(by)
     if who.kind != "person":
         raise Refused(f"a {who.kind} cannot decide on a plan", hint=ONLY_PERSONS)
-    journal = await journals.load(run_id)
+    journal = await journals.load_verified(run_id)
     run = journal.run
     if approve is not None:
         journals.require_ours(run)

@@ -31,7 +31,7 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
     """
     while True:
         try:
-            journal = await journals.load(run_id)
+            journal = await journals.load_verified(run_id)
         except NotFound:
             return False
         if not journal.run.status.over:

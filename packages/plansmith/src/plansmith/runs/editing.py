@@ -58,7 +58,7 @@ class PlanEditing:
         `notes` are about how the plan was read; with `why`, it is reviewed in any case. `restores`
         is the event of the earlier plan that it is.
         """
-        journal, who = await self._journals.own(run_id), e.actor(by)
+        journal, who = await self._journals.load_to_write(run_id), e.actor(by)
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._execution.future_of(run_id) is not None or busy or run.status.over:
@@ -77,10 +77,10 @@ class PlanEditing:
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.earlier)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        replan.check_unknown(run, edited)
+        replan.need_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await unapproved.repeated(self._intake, journal, edited, names=True)
-        more += await unapproved.repeats_of_origin(self._intake, run, edited)
+        more += await unapproved.repeat_reasons(self._intake, journal, edited, only_new_places=True)
+        more += await unapproved.repeat_reasons_of_origin(self._intake, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
@@ -123,10 +123,10 @@ class PlanEditing:
         A run that is executing is paused first; finished steps are kept.
         """
         self._planning.need_planner()
-        await self._journals.own(run_id)
+        await self._journals.load_to_write(run_id)
         if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
             raise wrong_status(run, Sentence("it has no plan to change"))
@@ -149,12 +149,7 @@ class PlanEditing:
         return await self._repeat(journal, journal.run.plan, by=by, from_start=True)
 
     async def retry(
-        self,
-        run_id: str,
-        *,
-        from_step: str | None = None,
-        plan: Plan | None = None,
-        by: e.Who = "",
+        self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: e.Who = ""
     ) -> Run:
         """Creates a new run that keeps finished results and runs only the other or changed steps.
 
@@ -169,7 +164,7 @@ class PlanEditing:
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
-        kept = replan.carried_over(old, wanted, again=[from_step] if from_step else [])
+        kept = replan.results_to_reuse(old, wanted, again=[from_step] if from_step else [])
         if replan.everything_done(wanted, kept):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
@@ -186,7 +181,7 @@ class PlanEditing:
         return journal
 
     async def _finished(self, run_id: str) -> Journal:
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         self._journals.require_ours(journal.run)
         if not journal.run.status.over:
             hint = Sentence("only a run that is over can be repeated")
@@ -217,7 +212,7 @@ class PlanEditing:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await unapproved.repeated_by(self._intake, journal, plan, kept)
+            reasons += await unapproved.repeat_reasons_of_run(self._intake, journal, plan, kept)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

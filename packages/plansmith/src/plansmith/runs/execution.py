@@ -117,10 +117,14 @@ class RunExecution:
         return await self._journals.store_retry.until_done(whole)
 
     async def _may_begin(self, journal: Journal) -> bool:
-        """Tells whether a run that this process owns now can still go on."""
+        """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
         if await journal.catch_up() and not may_execute(journal.run):
             return False
-        return not self._leaving and not await self._asks_again(journal)
+        if self._leaving:
+            return False
+        if requests := await self._review_requests(journal.run):
+            await journal.append(*requests)
+        return not requests
 
     async def _through_changes(self, journal: Journal, active: _Active) -> bool:
         """Executes a run until it rests, whatever others decide in between.
@@ -139,28 +143,22 @@ class RunExecution:
                 if not may_execute(journal.run):
                     raise
 
-    async def _asks_again(self, journal: Journal) -> bool:
-        """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
+    async def _review_requests(self, run: Run) -> list[e.ReviewAsked]:
+        """Returns a request if nobody approved the plan, or a tool or agent has changed since.
 
         A revision of a plan under way was compared with what is approved when it was written.
         """
-        run = journal.run
         if run.plan is None or run.cancel_asked:
-            return False
+            return []
         revised = bool(run.approved_tools) and run.phase in UNDER_WAY
         if not run.approved and not revised:
-            asked = await self._intake.review(run.plan, run, templates=run.templates)
-        else:
-            now = await self._intake.definitions(run.plan, run.templates)
-            why = redefined(run.approved_tools, now)
-            by = run.approved_by or e.Actor(kind="person")
-            if alone := why_alone(run, by, self._intake.policy.second_person):
-                why = (*why, alone)
-            again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
-            asked = [again] if why else []
-        if asked:
-            await journal.append(*asked)
-        return bool(asked)
+            return await self._intake.review(run.plan, run, templates=run.templates)
+        defined = await self._intake.definitions(run.plan, run.templates)
+        why = redefined(run.approved_tools, defined)
+        by = run.approved_by or e.Actor(kind="person")
+        if alone := why_alone(run, by, self._intake.policy.second_person):
+            why = (*why, alone)
+        return [e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)] if why else []
 
     async def _until_rest(self, journal: Journal, active: _Active) -> bool:
         wakes_at, idle = None, False
@@ -261,7 +259,7 @@ class RunExecution:
             return
         if left := unended_reads(journal.run):
             await journal.append(*left)
-        reason = await self._planning.at_rest(journal)
+        reason = await self._planning.replan_if_needed(journal)
         if reason is None:
             return
         pacing, active = self._last_replies(journal.run), self._active.get(journal.id)
@@ -279,7 +277,7 @@ class RunExecution:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, acting=acting, reason=reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=reason.text)
         if journal.summary is not None:
             past.learn(journal.summary.calls)
 
@@ -354,11 +352,8 @@ async def first_of(*waits: Awaitable[object]) -> None:
 
 def may_execute(run: Run) -> bool:
     """Tells whether a run can be executed now, also one that waits for an answer to one step."""
-    match next_move(run):
-        case Execute() | Conclude() | AwaitAnswer(begun=True):
-            return True
-        case _:
-            return False
+    move = next_move(run)
+    return isinstance(move, Execute | Conclude) or (isinstance(move, AwaitAnswer) and move.begun)
 
 
 def _open_replies(run: Run) -> dict[str, ReplyStep]:

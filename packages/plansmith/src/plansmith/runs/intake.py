@@ -23,7 +23,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import NO_RESULTS, EarlierResult, UsableResults, pinned_results, uses_of
-from plansmith.plan.plan import Plan, owned
+from plansmith.plan.plan import Plan, frozen_copy
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.second_person import stricter
@@ -63,7 +63,7 @@ class NewRun:
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
     the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
     which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
-    run uses. A plan that is not `checked` is taken as it is: who gives it has checked it.
+    run uses. Without `needs_check` the plan is taken as it is: whoever gives it has checked it.
     """
 
     request: str = ""
@@ -76,7 +76,7 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
-    checked: bool = True
+    needs_check: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
     reasons: Sequence[str] = ()
@@ -127,11 +127,6 @@ class Proposal:
     by: e.Actor = SYSTEM
 
 
-def review_on_request(plan: Plan) -> e.ReviewAsked:
-    """Returns a review request for a person who wants to see every plan before it runs."""
-    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
-
-
 def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
     """Returns a plan with the steps switched off whose results are reused."""
     kept = {each.step for each in then if isinstance(each, e.StepReused)}
@@ -144,19 +139,20 @@ def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
 class PlanFacts:
     """What follows from a plan and what there is to call; each is computed when first wanted."""
 
-    def __init__(self, plan: Plan, now: _Snapshot, known: Environment) -> None:
-        self.plan, self._now, self.known = plan, now, known
+    def __init__(self, plan: Plan, snapshot: _Snapshot, known: Environment) -> None:
+        self.plan, self._snapshot, self.known = plan, snapshot, known
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
 
     @cached_property
     def problems(self) -> list[Problem]:
         """What is wrong with a plan that uses no templates and no results of earlier runs."""
-        return check_plan(self.plan, self._now.catalogue, agents=self._now.agents, templates=())
+        tools, agents = self._snapshot.catalogue, self._snapshot.agents
+        return check_plan(self.plan, tools, agents=agents, templates=())
 
     @cached_property
     def lint(self) -> list[Problem]:
-        return lint_plan(self.plan, self._now.catalogue)
+        return lint_plan(self.plan, self._snapshot.catalogue)
 
     @cached_property
     def workload(self) -> Workload:
@@ -165,11 +161,6 @@ class PlanFacts:
     @cached_property
     def changes(self) -> tuple[ActingCall, ...]:
         return changes_of(self.plan, self.known)
-
-    @property
-    def acting(self) -> tuple[str, ...]:
-        """The steps that change something, themselves or in a part."""
-        return acting_steps(self.changes)
 
     @cached_property
     def calls(self) -> PlanCalls:
@@ -180,6 +171,8 @@ class PlanFacts:
 class _Snapshot:
     """The tools, the agents and the policy of now, and the facts of the plans seen last with them.
 
+    The tools are there four times: `Callees` to make calls, `Environment` to decide about reviews,
+    `Catalogue` to check plans, `Available` to tell planners.
     Facts of a plan that runs templates, uses results of earlier runs or has a schedule are not
     kept: they also depend on the store, the conversation and the machine.
     """
@@ -243,8 +236,8 @@ class PlanIntake:
         self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
-        self._now: _Snapshot | None = None
-        self._rehearses = any(hasattr(each, "rehearse") for each in self.sources)
+        self._last_snapshot: _Snapshot | None = None
+        self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in self.sources)
 
     def agents(self) -> list[AgentSpec]:
         """Returns the cards of all agents."""
@@ -259,12 +252,14 @@ class PlanIntake:
         specs: dict[str, ToolSpec] = {}
         pairs = zip(self.sources, listed, strict=True)
         # Tools that others have named come last: they never take the name of another one.
-        for source, found in sorted(pairs, key=lambda pair: hasattr(pair[0], "leave_out")):
+        for source, found in sorted(
+            pairs, key=lambda pair: isinstance(pair[0], ports.YieldingSource)
+        ):
             for spec in found:
                 if spec.name not in specs:
                     tools[spec.name], specs[spec.name] = source, spec
-                elif leave_out := getattr(source, "leave_out", None):
-                    leave_out(spec.name)
+                elif isinstance(source, ports.YieldingSource):
+                    source.leave_out(spec.name)
                 else:
                     raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
         self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self.secrets)
@@ -272,11 +267,11 @@ class PlanIntake:
         return self._callees
 
     async def _snapshot(self) -> _Snapshot:
-        callees, agents, now = await self.callees(), self.agents(), self._now
-        same = now is not None and now.callees is callees and now.policy is self.policy
-        if now is None or not same or now.agents != agents:
-            now = self._now = _Snapshot(callees, agents, self.policy)
-        return now
+        callees, agents, last = await self.callees(), self.agents(), self._last_snapshot
+        same = last is not None and last.callees is callees and last.policy is self.policy
+        if last is None or not same or last.agents != agents:
+            last = self._last_snapshot = _Snapshot(callees, agents, self.policy)
+        return last
 
     async def load_templates(self) -> Mapping[str, template.Template]:
         """Returns the present templates; keeps removed ones for runs that still use them."""
@@ -286,11 +281,9 @@ class PlanIntake:
 
     async def pinned(self, plan: Plan) -> Plan:
         """Returns the plan with the version and the parameters of each template written into it."""
-        return (
-            template.pinned(plan, await self.load_templates())
-            if template.runs_templates(plan)
-            else plan
-        )
+        if not template.runs_templates(plan):
+            return plan
+        return template.pinned(plan, await self.load_templates())
 
     async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
         """Returns the plans of the templates that a plan runs, at every depth."""
@@ -302,15 +295,15 @@ class PlanIntake:
         self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
     ) -> Environment:
         """Returns the tools, the agents, and a plan's present or given templates."""
-        now, found = await self._snapshot(), templates or await self.contents(plan)
-        return replace(now.known, templates=found) if found else now.known
+        known, found = (await self._snapshot()).known, templates or await self.contents(plan)
+        return replace(known, templates=found) if found else known
 
     async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
         """Returns what follows from a plan, with the present or the given templates."""
-        now = await self._snapshot()
+        snapshot = await self._snapshot()
         if template.runs_templates(plan):
-            return PlanFacts(plan, now, await self.environment(plan, templates))
-        return now.facts_of(plan)
+            return PlanFacts(plan, snapshot, await self.environment(plan, templates))
+        return snapshot.facts_of(plan)
 
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
@@ -323,7 +316,7 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
         """Returns the steps of a plan that change something, themselves or in a part."""
-        return (await self.facts(plan, templates)).acting
+        return acting_steps((await self.facts(plan, templates)).changes)
 
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
@@ -342,23 +335,24 @@ class PlanIntake:
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
-        now, facts = await self._snapshot(), await self.facts(plan)
+        snapshot, facts = await self._snapshot(), await self.facts(plan)
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
         if template.runs_templates(plan):
             known = await self.load_templates()
             of_templates = template.template_problems(plan, known)
         if known or earlier.results:
-            used, tools = await used_results(plan, earlier), now.catalogue
-            found = check_plan(plan, tools, agents=now.agents, templates=known, earlier=used)
+            used, tools = await used_results(plan, earlier), snapshot.catalogue
+            found = check_plan(plan, tools, agents=snapshot.agents, templates=known, earlier=used)
         else:
             found = facts.problems
         # Which secrets are set may change at any time.
         of_secrets = secret_problems(secret_uses(plan), self.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
-            rehearse = rehearsal.rehearsal_with(now.callees.tools)
-            problems += await rehearsal.rehearsal_problems(plan, now.callees.specs, rehearse)
+            callees = snapshot.callees
+            rehearse = rehearsal.rehearsal_with(callees.tools)
+            problems += await rehearsal.rehearsal_problems(plan, callees.specs, rehearse)
         return problems
 
     async def usable(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
@@ -376,7 +370,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(owned(given.plan)))
+        plan = earlier.named(await self.pinned(frozen_copy(given.plan)))
         problems = (*given.problems, *await self.usable(plan, earlier))
         return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
 
@@ -391,14 +385,14 @@ class PlanIntake:
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
         past = (await self.past()).measured(facts.workload.names)
-        now = facts.known.templates
+        templates = facts.known.templates
         body = proposal.body.replace(
-            acts=facts.acting,
+            acts=acting_steps(facts.changes),
             problems=problems,
             estimate=facts.workload.estimate(past, self.price_per_million),
             earlier=pins,
             # Finished steps keep the templates they ran with.
-            templates={**run.templates, **now} if now else {},
+            templates={**run.templates, **templates} if templates else {},
         )
         review_events = proposal.review_events
         if review_events is None:
@@ -408,7 +402,7 @@ class PlanIntake:
                 fewer = self._review(await self.facts(left), run, proposal.reasons, proposal.drops)
                 review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
-                review_events = [review_on_request(plan)]
+                review_events = [e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))]
         first = [(created, proposal.by)] if created is not None else []
         entries = (*first, *proposal.start, (body, proposal.by), *proposal.then, *review_events)
         await journal.append(*entries, values=proposal.values)

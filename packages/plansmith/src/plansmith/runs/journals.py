@@ -96,8 +96,8 @@ class Journals:
         self._forget(run_id)
         return kept.journal
 
-    async def load(self, run_id: str) -> Journal:
-        """Loads the journal of a run, and checks every event of it."""
+    async def load_verified(self, run_id: str) -> Journal:
+        """Loads the journal of a run, and verifies every event of it."""
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
         if journal.damage is not None:
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
@@ -105,17 +105,17 @@ class Journals:
                 await self.store.keep_summaries([(journal.last, summary_of(journal.run))])
         return journal
 
-    async def current(self, run_id: str) -> Journal:
-        """Loads the journal of a run; of one that was read here before, only what came since.
+    async def load_cached(self, run_id: str) -> Journal:
+        """Loads the journal of a run; verifies only what came since it was last read here.
 
         For what is done again and again with a run, such as an answer. Damage of what was read
-        before is found by `load`, which is before every approval and every beginning.
+        before is found by `load_verified`, which is before every approval and every beginning.
         """
         kept = self._forget(run_id)
         journal = kept.journal.copy() if kept is not None else None
         if kept is not None and journal is not None and await journal.refresh():
             return self._keep(kept._replace(journal=journal, is_new=False))
-        return self._keep(_Kept(await self.load(run_id)))
+        return self._keep(_Kept(await self.load_verified(run_id)))
 
     def _keep(self, kept: _Kept) -> Journal:
         journal = kept.journal
@@ -133,18 +133,18 @@ class Journals:
         self._known_bytes -= kept.size if kept is not None else 0
         return kept
 
-    async def readable(self, run_id: str) -> Journal | None:
+    async def load_or_none(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
         try:
-            return await self.current(run_id)
+            return await self.load_cached(run_id)
         except errors.StoreAway:
             raise  # nobody knows whether it is there
         except errors.PlansmithError:
             return None
 
-    async def own(self, run_id: str) -> Journal:
+    async def load_to_write(self, run_id: str) -> Journal:
         """Loads the journal of a run, to write to it; refuses one of another folder or team."""
-        journal = await self.current(run_id)
+        journal = await self.load_cached(run_id)
         self.require_ours(journal.run)
         return journal
 
@@ -174,7 +174,7 @@ class Journals:
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
-        return await self.whole(await self.load(run_id))
+        return await self.whole(await self.load_verified(run_id))
 
     async def all(self) -> list[Run]:
         """Returns all runs, oldest first, without results; a damaged one names its damage."""
@@ -183,7 +183,7 @@ class Journals:
     async def listed(self, run_id: str) -> tuple[Run, RunSummary]:
         """Returns a run without results, and its summary; a damaged one names its damage."""
         try:
-            journal = await self.current(run_id)
+            journal = await self.load_cached(run_id)
         except errors.JournalDamaged as damage:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
@@ -218,7 +218,7 @@ class Journals:
             by: Who acts.
         """
         async with self.owners.owning(run_id):
-            journal = await self.load(run_id)
+            journal = await self.load_verified(run_id)
             await repair(self.store, journal, by=e.actor(by))
             return await self.whole(journal)
 
@@ -238,9 +238,8 @@ class Journals:
             hint = Sentence(
                 "that folder does not exist any more: restore it, or start a new run here"
             )
-        raise errors.OtherFolder(
-            Sentence("{what} belongs to the folder {folder}", what=what, folder=folder), hint=hint
-        )
+        why = Sentence("{what} belongs to the folder {folder}", what=what, folder=folder)
+        raise errors.OtherFolder(why, hint=hint)
 
     def is_ours(self, run: Run) -> bool:
         """Tells whether a run may be resumed here: same folder and same team."""

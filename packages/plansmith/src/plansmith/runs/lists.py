@@ -121,7 +121,7 @@ class RunLists:
         found = found[:limit]
         # Marks the runs whose process is gone.
         working = [each.run for each in found if each.working and not each.damage]
-        lost = set(working) - await self._journals.owners.owned(working)
+        lost = set(working) - await self._journals.owners.in_use(working)
         return [replace(each, interrupted=True) if each.run in lost else each for each in found]
 
     async def sums(self) -> RunSums:

@@ -29,13 +29,7 @@ class NotedRuns:
         return journal
 
     async def create(
-        self,
-        journal: Journal,
-        plan: Plan,
-        *,
-        origin: Origin,
-        options: RunOptions,
-        reason: str,
+        self, journal: Journal, plan: Plan, *, origin: Origin, options: RunOptions, reason: str
     ) -> None:
         """Creates a run with this plan, paused."""
         new = NewRun(plan=plan, origin=origin, options=options, by=self._by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question
@@ -18,13 +18,13 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.plan import Plan, owned
+from plansmith.plan.plan import Plan, frozen_copy
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.ports import Available, Planner
-from plansmith.review.coverage import Coverage
+from plansmith.review.coverage import BeyondApproval
 from plansmith.runs import replan, unapproved
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
@@ -47,6 +47,12 @@ READ_RESULTS: Final = Sentence("review.read_results")
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
+
+
+class EndReason(NamedTuple):
+    """Why a run ends without another plan; without a text, its steps say why."""
+
+    text: str = ""
 
 
 def _start_nothing(_: AnyStep) -> None: ...
@@ -76,9 +82,8 @@ class RunPlanning:
         """Returns the planner; raises `Misconfigured` if there is none."""
         if self.planner is None:
             plugins.load("planners", "default")  # says what to install, if no package brings one
-            raise Misconfigured(
-                Sentence("there is no model to plan with"), hint="pass Plansmith(model=…)"
-            )
+            why = Sentence("there is no model to plan with")
+            raise Misconfigured(why, hint="pass Plansmith(model=…)")
         return self.planner
 
     def is_planning(self, run_id: str) -> bool:
@@ -96,10 +101,10 @@ class RunPlanning:
         submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _ORIGINS.get(new.origin.kind, submitted)
         given = e.PlanProposed(plan=new.plan, problems=tuple(new.notes), origin=origin)
-        if new.checked:
+        if new.needs_check:
             proposal = await self.intake.take_in(given, created.options, new.pins)
         else:
-            proposal = Proposal(given.replace(plan=owned(new.plan)))
+            proposal = Proposal(given.replace(plan=frozen_copy(new.plan)))
         proposal = replace(
             proposal,
             created=created,
@@ -230,7 +235,7 @@ class RunPlanning:
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
             return made
-        plan, found = owned(made.plan), list[Problem]()
+        plan, found = frozen_copy(made.plan), list[Problem]()
         if runs_templates(plan):
             plan = await self.intake.pinned(plan)
             found = template_problems(plan, await self.intake.load_templates())
@@ -248,16 +253,16 @@ class RunPlanning:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
-            more = (first, *await unapproved.repeats_of_origin(self.intake, run, run.plan))
+            more = (first, *await unapproved.repeat_reasons_of_origin(self.intake, run, run.plan))
             [review] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
             review = review.replace(drops=tuple(dict.fromkeys((*run.drops, *review.drops))))
             await journal.append(failed, review, values=recorded_exchanges(planned))
             return
-        plan, problems = replan.keep_finished(run, planned.plan)
-        found = Coverage(())
-        if run.covered is not None:
-            found = await unapproved.uncovered(self.intake, journal, plan)
-        again = await unapproved.repeats_of_origin(self.intake, run, plan)
+        plan, problems = replan.with_fixed_steps(run, planned.plan)
+        found = BeyondApproval(())
+        if run.approved_plan is not None:
+            found = await unapproved.beyond_approval(self.intake, journal, plan)
+        again = await unapproved.repeat_reasons_of_origin(self.intake, run, plan)
         reasons = [*found.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
@@ -271,26 +276,27 @@ class RunPlanning:
         )
         await self.propose(journal, planned, proposal)
 
-    async def at_rest(self, journal: Journal) -> str | None:
-        """Makes another plan for a run that has nothing left to do, if it needs one.
+    async def replan_if_needed(self, journal: Journal) -> EndReason | None:
+        """Makes another plan for a run that has nothing left to do, or asks whether to make one.
 
-        Returns the reason with which the run ends; None if it goes on or waits for a person.
+        Returns why the run ends; None if it goes on or waits for a person.
         """
         run, rounds, most = journal.run, self.rounds, self.limits.max_iterations
         if self.planner is None or run.cancel_asked:
-            return ""
+            return EndReason()
         if run.origin.kind == "schedule" and (failed := replan.failed_steps(run)):
-            return Sentence(
+            text = Sentence(
                 "failed: {steps}; a schedule runs the plan that was approved and no other",
                 steps=failed[:5],
             )
+            return EndReason(text)
         cause = replan.cause_to_revise(run, self.limits, journal.events)
         if cause is None:
-            return ""
+            return EndReason()
         if cause.limit == "iterations" and rounds.end_at_limit:
-            return Sentence("the limit of {count} plan iterations", count=most)
+            return EndReason(Sentence("the limit of {count} plan iterations", count=most))
         if cause.limit == "replans" and rounds.end_at_replans:
-            return cause.text
+            return EndReason(cause.text)
         if not cause.limit or run.phase is RunStatus.REPLANNING:
             return await self._revise(journal, cause)
         question = Sentence(
@@ -301,7 +307,7 @@ class RunPlanning:
         await journal.append(limit_question(run, cause.limit, question))
         return None
 
-    async def _revise(self, journal: Journal, cause: replan.Cause) -> str | None:
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run, intake = journal.run, self.intake
         budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
@@ -317,7 +323,7 @@ class RunPlanning:
         request = _request(journal, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
-            request = replace(request, kept=replan.kept_steps(run))
+            request = replace(request, kept=replan.fixed_steps(run))
         # Texts of tools are read only where a person reviews the plan, or the settings trust them.
         reads = sees_first(run) or intake.policy.ask == "always"
         reads = reads or self.limits.tool_texts != "reviewed"
@@ -334,7 +340,7 @@ class RunPlanning:
             await self._keep_plan(journal, planned)
             return None
         await journal.append(failure(planned), values=recorded_exchanges(planned))
-        return joined([cause.text, Sentence("no other plan was found")])
+        return EndReason(joined([cause.text, Sentence("no other plan was found")]))
 
     async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> None:
         """Goes on with the present plan, which thinking it over did not change."""
@@ -347,14 +353,14 @@ class RunPlanning:
 
     async def _go_on(
         self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
-    ) -> str | None:
+    ) -> EndReason | None:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run, before, made = journal.run, journal.run.plan, planned.plan
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
-            made = owned(self.rounds.join(before, made))
-        plan, problems = replan.keep_finished(run, made, iterating=iterates)
+            made = frozen_copy(self.rounds.join(before, made))
+        plan, problems = replan.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
@@ -368,14 +374,14 @@ class RunPlanning:
                 await self._keep_plan(journal, planned, flaw)
                 return None
         elif flaw:
-            return joined([cause.text, flaw])
+            return EndReason(joined([cause.text, flaw]))
         elif all(
             (state := run.steps.get(name)) is not None and state.status is StepStatus.DONE
             for name in plan.by_id
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
-            return "" if iterates else adds_nothing
-        reasons, drops = await unapproved.uncovered(self.intake, journal, plan)
+            return EndReason("" if iterates else adds_nothing)
+        reasons, drops = await unapproved.beyond_approval(self.intake, journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
         started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))

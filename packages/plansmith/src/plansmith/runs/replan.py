@@ -232,7 +232,7 @@ def _unknown_steps(run: Run) -> dict[str, str]:
     return found
 
 
-def check_unknown(run: Run, plan: Plan) -> None:
+def need_known_outcomes(run: Run, plan: Plan) -> None:
     """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in _unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):
@@ -258,7 +258,7 @@ def _changed_steps(run: Run, plan: Plan) -> set[str]:
     return _with_downstream({name for name in plan.by_id if _is_changed(name, run, plan)}, plan)
 
 
-def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[e.StepReused]:
+def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[e.StepReused]:
     """Returns the steps whose result is reused: done, unchanged, and all before them unchanged.
 
     `again` names steps that run once more, with all that depend on them.
@@ -292,7 +292,7 @@ def everything_done(plan: Plan, kept: Collection[e.StepReused]) -> bool:
     return len(kept) == sum(not step.disabled for step in plan.steps)
 
 
-def done_again(
+def repeat_reasons_of_steps(
     old: Run, plan: Plan, kept: Collection[e.StepReused], acting: Collection[str]
 ) -> tuple[str, ...]:
     """Describes each step that changes something, was done or perhaps done, and would run again."""
@@ -383,7 +383,7 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
             yield e.StepWaits(step=name)
 
 
-def kept_steps(run: Run) -> list[AnyStep]:
+def fixed_steps(run: Run) -> list[AnyStep]:
     """Returns the steps that stay in every new plan of a run."""
     # Steps that may have taken effect stay until a person has said whether they did.
     doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
@@ -392,7 +392,7 @@ def kept_steps(run: Run) -> list[AnyStep]:
     return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
 
 
-def keep_finished(
+def with_fixed_steps(
     run: Run, answer: Plan, *, iterating: bool = False
 ) -> tuple[Plan, Sequence[Problem]]:
     """Returns the new plan with every finished step unchanged, and its problems.
@@ -402,7 +402,7 @@ def keep_finished(
     """
     if run.plan is None:
         return answer, ()
-    done = kept_steps(run)
+    done = fixed_steps(run)
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and _is_changed(s.id, run, answer)]
     problems: list[Problem] = []

@@ -146,7 +146,7 @@ class RunService:
                 return run
             journal = self.journals.pop_new(run_id)
             if journal is None or journal.run.questions or not may_execute(journal.run):
-                journal = await self.journals.load(run_id)
+                journal = await self.journals.load_verified(run_id)
                 journal.need_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
@@ -162,7 +162,7 @@ class RunService:
 
     async def ask_for_review(self, run_id: str, reason: str) -> None:
         """Asks for review of a plan that would otherwise run without one."""
-        journal = await self.journals.load(run_id)
+        journal = await self.journals.load_verified(run_id)
         run = journal.run
         if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
             return
@@ -182,7 +182,7 @@ class RunService:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
-        journal = await self.journals.current(run.id)
+        journal = await self.journals.load_cached(run.id)
         await self.planning.plan(journal, triaged=triaged)
         return await self.journals.whole(journal)
 
@@ -203,7 +203,7 @@ class RunService:
         A program may answer what a plan or the planner asks, unless a step that changes something
         waits for the answer.
         """
-        journal = await self.journals.own(run_id)
+        journal = await self.journals.load_to_write(run_id)
         await self._expire(journal)
         asked = await take_answer(journal, self.intake, question, value, by=e.actor(by), of=of)
         self.execution.wake(run_id)
@@ -215,7 +215,7 @@ class RunService:
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
-        journal = await self.journals.load(run_id)
+        journal = await self.journals.load_verified(run_id)
         if journal.run.plan is None and not journal.run.status.over:
             await journal.append(e.RunFinished(status="failed", reason=reason))
 
@@ -254,7 +254,7 @@ class RunService:
 
         With `unplanned`, one that waits for its plan is only put there.
         """
-        journal = await self.journals.load(run_id)
+        journal = await self.journals.load_verified(run_id)
         journal.need_sound()
         if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None

@@ -40,7 +40,7 @@ class RunStopping:
 
         A cancelled call may have taken effect already: its step becomes `unknown`.
         """
-        journal = await self._journals.current(run_id)
+        journal = await self._journals.load_cached(run_id)
         asked = await self._instruct(
             journal, e.CancelAsked(reason=reason), by, lambda run: not run.cancel_asked
         )
@@ -65,7 +65,7 @@ class RunStopping:
 
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
-        journal = await self._journals.current(run_id)
+        journal = await self._journals.load_cached(run_id)
         await self._pause(journal, by, reason)
         if await self._execution.stopped(run_id):
             await journal.catch_up()
@@ -73,7 +73,7 @@ class RunStopping:
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""
-        journal = await self._journals.current(run_id)
+        journal = await self._journals.load_cached(run_id)
         if not await self._pause(journal, by, reason):
             raise wrong_status(journal.run)
 
@@ -86,15 +86,14 @@ class RunStopping:
 
         By `force`, also takes it from a living process, which then writes and calls nothing more.
         """
-        journal = await self._journals.own(run_id)
+        journal = await self._journals.load_to_write(run_id)
         if force:
             await self._take_over(journal, e.actor(by))
         resumed = await self._instruct(journal, e.RunResumed(), by, lambda run: run.paused)
         if not resumed and not force:
             status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(
-                Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
-            )
+            why = Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
+            raise Refused(why)
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Actor) -> None:
@@ -123,12 +122,12 @@ class RunStopping:
         Returns:
             The step and those that cannot run without it.
         """
-        journal = await self._journals.own(run_id)
+        journal = await self._journals.load_to_write(run_id)
         with_it: tuple[str, ...] = ()
 
         def left_out(run: Run) -> list[e.AnyBody]:
             nonlocal with_it
-            _check_can_skip(run, step)
+            _need_skippable(run, step)
             asked = [name for name, each in run.questions.items() if each.step == step]
             with_it = waiting_behind(run, step)
             why = Sentence("it needs {step}, which a person left out", step=step)
@@ -154,7 +153,7 @@ class RunStopping:
         return is_written
 
 
-def _check_can_skip(run: Run, step: str) -> None:
+def _need_skippable(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
         hint = Sentence("its steps: {names}", names=[*run.steps])

@@ -11,7 +11,7 @@ from plansmith.errors import NotFound
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.review.coverage import Coverage, coverage
+from plansmith.review.coverage import BeyondApproval, compare_with_approved
 from plansmith.runs import replan
 
 if TYPE_CHECKING:
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from plansmith.runs.intake import PlanIntake
 
 
-async def uncovered(intake: PlanIntake, journal: Journal, plan: Plan) -> Coverage:
+async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> BeyondApproval:
     """Returns what a revision does that no person has approved.
 
     It is compared with the plan approved last, not with the previous revision, so that many
     small revisions cannot add up to something new.
     """
     run = journal.run
-    assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
+    assert run.approved_plan is not None and run.plan is not None  # noqa: S101, PT018
     after = (await intake.facts(plan)).calls
     done = [
         after.keys[name]
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE and name in after.keys
     ]
-    found = coverage((await intake.facts(*run.covered)).calls, after, happened=done)
-    again = await repeated(intake, journal, plan)
+    approved = (await intake.facts(*run.approved_plan)).calls
+    found = compare_with_approved(approved, after, happened=done)
+    again = await repeat_reasons(intake, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
         place_of(run.plan, name, run.templates)
@@ -54,17 +55,17 @@ async def uncovered(intake: PlanIntake, journal: Journal, plan: Plan) -> Coverag
     ]
     made = {call.text for call in after.acting}
     lost = (*(text for text in run.dropped if text not in made), *found.drops)
-    return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+    return BeyondApproval((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
-async def repeated(
-    intake: PlanIntake, journal: Journal, plan: Plan, *, names: bool = False
+async def repeat_reasons(
+    intake: PlanIntake, journal: Journal, plan: Plan, *, only_new_places: bool = False
 ) -> tuple[str, ...]:
     """Returns a reason for each call that a new plan repeats in a step that has not made it.
 
     Whoever approved two equal calls wants both. Calls are compared by their arguments if these
     are known by now, else by how the plan writes them. A step that now makes a different call
-    counts too, unless `names` is set.
+    counts too, unless `only_new_places` is set.
     """
     run = journal.run
     if run.plan is None:
@@ -79,7 +80,7 @@ async def repeated(
         if (place := place_of(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
-    approved = (await intake.facts(*run.covered)).calls.acting if run.covered else []
+    approved = (await intake.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
     wanted = {(call.place, call.key) for call in approved}
     calls = replan.calls_made(journal.events) if run.calls else ()
     made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
@@ -89,20 +90,21 @@ async def repeated(
         Sentence("review.repeats", call=call.text)
         for call in (await intake.facts(plan)).calls.acting
         if (call.place, call.key) not in wanted
-        if call.place not in begun or (old[call.place] != call.key and not names)
+        if call.place not in begun or (old[call.place] != call.key and not only_new_places)
         if call.key in keys or planned[call.place] & made
     )
 
 
-async def repeated_by(
+async def repeat_reasons_of_run(
     intake: PlanIntake, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
 ) -> tuple[str, ...]:
     """Returns the changes that an earlier run has made and the plan of another would repeat."""
-    effects = replan.done_again(journal.run, plan, kept, await intake.acting(plan))
-    return tuple(dict.fromkeys((*effects, *await repeated(intake, journal, plan, names=True))))
+    by_step = replan.repeat_reasons_of_steps(journal.run, plan, kept, await intake.acting(plan))
+    by_call = await repeat_reasons(intake, journal, plan, only_new_places=True)
+    return tuple(dict.fromkeys((*by_step, *by_call)))
 
 
-async def repeats_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
+async def repeat_reasons_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
     """Returns the changes that the repeated run has made and the plan would make again."""
     if run.origin.kind != "run":
         return ()
@@ -110,4 +112,4 @@ async def repeats_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[s
         journal = await Journal.load(run.origin.id, store=intake.store, clock=intake.clock)
     except NotFound:
         return ()  # it was deleted
-    return await repeated_by(intake, journal, plan, replan.carried_over(run, plan))
+    return await repeat_reasons_of_run(intake, journal, plan, replan.results_to_reuse(run, plan))

@@ -139,16 +139,14 @@ def _refuse_nothing(
 ) -> None:
     if not found:
         hint = Sentence("only a step that is done and has undo_with can be taken back")
-        raise Refused(
-            Sentence("run {run} did nothing that can be taken back", run=old.id), hint=hint
-        )
+        why = Sentence("run {run} did nothing that can be taken back", run=old.id)
+        raise Refused(why, hint=hint)
     if not left:
         hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
         raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
     if all(each.inputs is None for each in left):
-        why = Sentence(
-            "no call can be told that takes back {steps}", steps=[each.step for each in left]
-        )
+        steps = [each.step for each in left]
+        why = Sentence("no call can be told that takes back {steps}", steps=steps)
         raise Refused(why, hint=Sentence("take it back by hand"))
 
 

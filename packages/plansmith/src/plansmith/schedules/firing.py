@@ -67,7 +67,7 @@ class Firing:
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
         others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
-        owned = await self._journals.owners.owned(others)
+        owned = await self._journals.owners.in_use(others)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
             if not self._journals.is_here(schedule.folder):

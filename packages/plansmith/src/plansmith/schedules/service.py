@@ -20,7 +20,7 @@ from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
-from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.plan.timing import Timing, due, need_valid_timing, next_fires
 from plansmith.runs.decisions import need_hash
 from plansmith.runs.execution import first_of
 from plansmith.schedules.approval import need_second_scheduler, reasons_attended
@@ -265,7 +265,7 @@ class Schedules(Firing):
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         """Ends a run that was only planned, because its plan runs as these schedules."""
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.load_verified(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
             names = ", ".join(each.name for each in made)
             reason = Sentence("it runs as the schedule {schedule}", schedule=names)
@@ -468,7 +468,7 @@ def _need_person(by: e.Who) -> e.Actor:
 
 def _check_times(schedule: Schedule) -> Schedule:
     """Returns the schedule; refuses it if its times are invalid, past or too close."""
-    check_timing(schedule.timing)
+    need_valid_timing(schedule.timing)
     upcoming = next_fires(
         schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
     )

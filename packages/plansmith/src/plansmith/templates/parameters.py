@@ -116,9 +116,8 @@ def _holder(tree: dict[str, Json], where: str) -> tuple[dict[str | int, Json], s
         node = next((step for step in steps if path[:1] == (step["id"],)), None)
         if node is None:
             step = path[0] if path else ""
-            raise Refused(
-                Sentence("{place}: the plan has no step '{step}'", place=where, step=step)
-            )
+            why = Sentence("{place}: the plan has no step '{step}'", place=where, step=step)
+            raise Refused(why)
         path = path[1:]
         field = path[1:2] if path[:1] == ("each",) else path[:1]
         if not field or field[0] not in _FIELDS:

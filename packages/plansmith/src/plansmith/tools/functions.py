@@ -121,19 +121,21 @@ def tool(
 ) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Makes a function a tool that plans can call; used as `@tool` or `@tool(effect="read")`.
 
-    Type hints and docstring tell the planner its arguments; those of `*args` are `Misconfigured`. A
-    function that is not async runs in a thread. One that changes something raises `ToolFailed` when
-    nothing was changed; after any other exception a person is asked whether the change took place.
+    Type hints and docstring tell the planner its arguments; a function with `*args` or `**kwargs`
+    raises `Misconfigured`. A function that is not async runs in a thread. A function that changes
+    things should raise `ToolFailed` only if it changed nothing; after any other exception a person
+    is asked.
 
     Args:
         function: The function.
         effect: `read` changes nothing, `write` can be undone, `final` cannot.
-        name: The name in plans; by default the function's.
+        name: The name in plans; by default that of the function.
         description: What it does; by default the function's docstring.
-        timeout_s: After how many seconds a call fails.
-        idempotent: A call may be repeated under its key; a parameter `call` gets that key.
-        open_world: It reads or changes things outside of this program.
-        search: It finds things by words, and may be used before planning.
+        timeout_s: How many seconds a call may take.
+        idempotent: It is safe to repeat a call with the same key; a parameter named `call` receives
+            it (`call.key`).
+        open_world: It reads or changes things outside this program.
+        search: It finds things by words, and may be called before planning.
 
     Examples:
         >>> from plansmith import tool
@@ -150,11 +152,7 @@ def tool(
 
 
 def _made_tool(
-    function: Callable[P, R],
-    *,
-    name: str | None,
-    description: str | None,
-    more: Mapping[str, Any],
+    function: Callable[P, R], *, name: str | None, description: str | None, more: Mapping[str, Any]
 ) -> FunctionTool[P, R]:
     try:
         hints = get_type_hints(function, include_extras=True)

@@ -10,7 +10,7 @@ from plansmith import Plan, Problem
 from plansmith.check.check_plan import check_plan
 from plansmith.check.schemas import validator
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.review.coverage import PlanCalls, coverage
+from plansmith.review.coverage import PlanCalls, compare_with_approved
 from plansmith.review.policy import Environment, changes_of, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 
@@ -404,5 +404,5 @@ def test_a_revision_with_another_rule_on_a_change_a_question_or_a_map_needs_a_re
     approved, same, revised = (
         PlanCalls(each, Environment(BY_NAME)) for each in (before, before, after)
     )
-    assert coverage(approved, same).reasons == ()
-    assert coverage(approved, revised).reasons
+    assert compare_with_approved(approved, same).reasons == ()
+    assert compare_with_approved(approved, revised).reasons

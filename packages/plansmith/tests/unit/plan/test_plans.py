@@ -24,7 +24,7 @@ from plansmith.plan.diff import (
     rename_steps,
     undone_edits,
 )
-from plansmith.plan.plan import owned
+from plansmith.plan.plan import frozen_copy
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep
 
@@ -105,7 +105,7 @@ def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> Non
     copied = Plan(steps=(step.model_copy(update={"inputs": mine}),))
     built = Plan(steps=(type(step).model_construct(**{**vars(step), "inputs": mine}),))
     given = plan_of({"id": "a", "tool": "t", "inputs": FrozenDict(mine)})
-    plans = [owned(plan) for plan in (copied, built, given)]
+    plans = [frozen_copy(plan) for plan in (copied, built, given)]
     mine["items"].append("y")
     mine["to"] = "mallory"
     for plan in plans:

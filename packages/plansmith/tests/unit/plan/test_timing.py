@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.timing import Timing, check_timing, due, last_due, make_timing, next_fires
+from plansmith.plan.timing import Timing, due, last_due, make_timing, need_valid_timing, next_fires
 
 
 def at(text: str) -> datetime:
@@ -131,7 +131,7 @@ def test_a_stored_timing_is_readable_where_its_zone_is_not_known() -> None:
     timing = Timing(daily_at="09:30", timezone="Mars/Olympus")
     assert Timing.model_validate(timing.to_json()) == timing
     with pytest.raises(Misconfigured, match="no time zone"):
-        check_timing(timing)
+        need_valid_timing(timing)
 
 
 def test_timings_say_in_words_when_they_are() -> None:
