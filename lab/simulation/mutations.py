@@ -158,7 +158,7 @@ MUTATIONS: Mapping[str, Plant] = {
         "dead_servers",
         _answering_later(set[str]()),
     ),
-    "a claim stays when the store loses an answer": lambda: (Lease, "doubt", _answering(None)),
+    "a claim stays when the store loses an answer": lambda: (Lease, "recheck_claims", _answering(None)),
     "a claim goes although its process has renewed its lease": _whoever_lives,
     "a run rests when a person decides while it is planned again": _decisions_end_replanning,
     "decisions are missed while a server starts": _late_position,

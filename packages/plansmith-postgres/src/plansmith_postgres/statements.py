@@ -40,7 +40,9 @@ APPEND: Final = (
         put_again=PUT_AGAIN,
     )
 )
-HASH: Final = "SELECT hash FROM journals WHERE run = %s AND number = %s"
+HASH: Final = """
+    SELECT hash FROM events WHERE run = (SELECT id FROM runs WHERE name = %s) AND number = %s
+"""
 
 
 def units_of(

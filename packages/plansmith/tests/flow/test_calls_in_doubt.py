@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 from tests.flow.plans import approved, plan
 
-from plansmith import Effect, Plan, RunStatus
+from plansmith import Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, NotApproved, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import ToolSpec
@@ -87,6 +88,7 @@ BREAKS: dict[str, Deed] = {
     "a negative use": saying(lambda call: call.spend(Usage(-5))),
     "a cost that is no number": saying(lambda call: call.spend(Usage(cost=Decimal("NaN")))),
     "a negative cost": saying(lambda call: call.spend(Usage(cost=Decimal(-1)))),
+    "an endless cost": saying(lambda call: call.spend(Usage(cost=Decimal("9E+999999")))),
 }
 
 
@@ -117,6 +119,20 @@ async def test_a_failure_that_cannot_be_kept_fails_its_step_alone(deed: Deed) ->
         assert run.steps["o"].status is StepStatus.FAILED
         assert run.steps["p"].status is StepStatus.DONE
         assert run.status is RunStatus.PARTLY_DONE
+
+
+async def test_a_call_has_its_whole_time_although_another_one_held_it_up() -> None:
+    @tool(effect="read")
+    async def heavy() -> None:
+        time.sleep(0.1)  # noqa: ASYNC251 - as a tool does that holds the event loop
+
+    @tool(timeout_s=0.05)
+    async def pay() -> str:
+        await asyncio.sleep(0)
+        return "paid"
+
+    both = plan({"id": "a", "tool": "heavy"}, {"id": "b", "tool": "pay"})
+    assert (await approved(Plansmith(tools=[heavy, pay]), both)).result("b") == "paid"
 
 
 async def test_an_endless_error_is_kept_only_in_part() -> None:

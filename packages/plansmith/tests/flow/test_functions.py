@@ -239,7 +239,7 @@ ODD: dict[str, BaseException] = {
     "SystemExit: 3": SystemExit(3),
     "GeneratorExit: ": GeneratorExit(),
     "the call was cancelled from within": asyncio.CancelledError(),
-    "no result after 300 s": TimeoutError("mine"),
+    "TimeoutError: mine": TimeoutError("mine"),
     "plain words": ToolFailed("plain words"),
     "ValueError: no": ValueError("no"),
 }

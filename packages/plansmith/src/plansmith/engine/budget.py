@@ -21,6 +21,7 @@ __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 NOTHING_USED: Final = Usage()
+_MOST_COST: Final = Decimal(10**12)
 _NO_LIMITS: Final = (None, None, None, None)
 _FREE: Final = ("ask", "map", "plan")
 
@@ -163,7 +164,8 @@ class CallReservations:
         cost = usage.cost if usage.cost is not None else Decimal(0)
         if any(type(each) is not int for each in tokens):  # whatever a tool has put there
             raise ValueError(f"tokens are whole numbers, not {tokens}")
-        if min(tokens) < 0 or not cost.is_finite() or cost < 0:
+        is_amount = type(cost) is Decimal and cost.is_finite() and 0 <= cost <= _MOST_COST
+        if min(tokens) < 0 or not is_amount:
             raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
         self._spent[name] = total(self._spent.get(name, NOTHING_USED), usage)
 

@@ -167,8 +167,8 @@ class Callees:
         Only what a tool raises to say that nothing was changed is a certain failure.
         """
         match error:
-            case TimeoutError():
-                return self.late(unit)
+            case TimeoutError():  # its own: what takes too long here is cancelled
+                return self.unsure_failure(unit, named(error), kind="time", again=True)
             case OutcomeUnknown():
                 why = error_text(error)
                 return self.unsure_failure(unit, why, again=error.again, wait=error.retry_after)

@@ -223,12 +223,15 @@ class RunningCalls:
 
     def launch(self, started: Iterable[PreparedCall]) -> None:
         """Makes calls whose starts are written."""
-        loop = asyncio.get_running_loop()
         for ready in started:
-            name, limit = ready.unit.name, loop.time() + self._callees.timeout(ready.unit)
-            self.running[name], self._limits[name] = loop.create_task(self._work(*ready)), limit
-            if self._timer is None or limit < self._timer.when():
-                self._stop_late()
+            self.running[ready.unit.name] = asyncio.create_task(self._work(*ready))
+
+    def _limit(self, unit: Unit) -> None:
+        """Gives a call its time limit as it begins: what held it up before does not count."""
+        limit = asyncio.get_running_loop().time() + self._callees.timeout(unit)
+        self._limits[unit.name] = limit
+        if self._timer is None or limit < self._timer.when():
+            self._stop_late()
 
     def _stop_late(self) -> None:
         """Cancels the calls that take too long, and comes again at the next limit."""
@@ -247,6 +250,7 @@ class RunningCalls:
             if early:
                 outcome: Outcome = Done(await self._value(early))
             else:
+                self._limit(unit)
                 outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:

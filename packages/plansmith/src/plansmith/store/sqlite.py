@@ -42,8 +42,14 @@ from plansmith.store.sqlite_file import (
 _T = TypeVar("_T")
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
-_ROWS: Final = f"SELECT {COLUMNS} FROM journals WHERE run = ? ORDER BY number"  # noqa: S608 - constants
-_LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
+_ROWS: Final = f"""
+    SELECT {COLUMNS} FROM events WHERE run = (SELECT id FROM runs WHERE name = ?) ORDER BY number
+"""  # noqa: S608 - constants
+# Events whose run is lost keep its id, so that no new run gets it.
+_LAST_IDS: Final = f"""
+    SELECT max(coalesce((SELECT max(id) FROM runs), 0), coalesce((SELECT max(run) FROM events), 0)),
+        ({SQLITE.position})
+"""  # noqa: S608 - both are constants
 _HEADS: Final = """
     SELECT name, runs.id, last, hash, coalesce(term, 0) FROM runs
     JOIN events ON events.run = runs.id AND number = last

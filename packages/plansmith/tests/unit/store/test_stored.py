@@ -196,7 +196,21 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("version", [VERSION + 1, 99])
+async def test_a_store_takes_new_runs_although_the_row_of_its_newest_run_is_lost(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.append(journal("a", 1))
+    await store.append(journal("b", 1))
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM runs WHERE name = 'b'")
+    await store.append(journal("c", 2))
+    assert len(await store.events("c")) == 2
+    assert await store.missing()
+    await store.close()
+
+
+@pytest.mark.parametrize("version", [1, VERSION + 1, 99])
 async def test_a_file_of_another_version_is_refused_and_not_touched(
     tmp_path: Path, version: int
 ) -> None:
