@@ -58,11 +58,11 @@ def _call_before_intent() -> Planted:
 
 
 def _certain_failure() -> Planted:
-    def in_doubt(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+    def unsure_failure(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
         del unit
         return Failed(why, again=True)
 
-    return Callees, "in_doubt", in_doubt
+    return Callees, "unsure_failure", unsure_failure
 
 
 def _every_fire_won() -> Planted:
@@ -113,11 +113,11 @@ def _late_position() -> Planted:
 
 
 def _only_the_lease() -> Planted:
-    def in_doubt(self: Lease, since: float) -> bool:
+    def may_be_over(self: Lease, since: float) -> bool:
         del since
         return self.now() - self._renewed > self.seconds
 
-    return Lease, "is_in_doubt", in_doubt
+    return Lease, "may_be_over", may_be_over
 
 
 MUTATIONS: Mapping[str, Plant] = {
@@ -125,11 +125,7 @@ MUTATIONS: Mapping[str, Plant] = {
     "a call is made before its intent is stored": _call_before_intent,
     "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _yes),
     "an exception after a write counts as a certain failure": _certain_failure,
-    "a process that wakes does not look at its lease": lambda: (
-        Lease,
-        "is_in_doubt",
-        _no,
-    ),
+    "a process that wakes does not look at its lease": lambda: (Lease, "may_be_over", _no),
     "a living process on another machine counts as dead": lambda: (
         OtherMachines,
         "is_silent",
@@ -158,7 +154,11 @@ MUTATIONS: Mapping[str, Plant] = {
         "dead_servers",
         _answering_later(set[str]()),
     ),
-    "a claim stays when the store loses an answer": lambda: (Lease, "doubt", _answering(None)),
+    "a claim stays when the store loses an answer": lambda: (
+        Lease,
+        "recheck_claims",
+        _answering(None),
+    ),
     "a claim goes although its process has renewed its lease": _whoever_lives,
     "a run rests when a person decides while it is planned again": _decisions_end_replanning,
     "decisions are missed while a server starts": _late_position,

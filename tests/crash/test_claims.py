@@ -197,10 +197,10 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     taking = asyncio.create_task(owners.claim("r"))
     await until(lambda: taking.done() or clock.sleepers > 0)
     await clock.advance(20)
-    fence = await taking
+    held = await taking
     claim = await store.claim_of("r")
     assert claim is not None
-    assert (claim.owner, claim.term) == (owners.me(), fence.term)
+    assert (claim.owner, claim.term) == (owners.me(), held.term)
     await store.close()
 
 

@@ -324,7 +324,7 @@ class _RecordedCallees(Callees):
         del inputs, results
         outcome = await self.record.outcome(self.store, unit, call)
         flaw = self.flaw(unit, outcome.value) if isinstance(outcome, Done) else ""
-        return self.in_doubt(unit, flaw, kind="result") if flaw else outcome
+        return self.unsure_failure(unit, flaw, kind="result") if flaw else outcome
 
 
 class _Intake(PlanIntake):

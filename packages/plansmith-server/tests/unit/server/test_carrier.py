@@ -255,7 +255,7 @@ async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_sta
     server = state(tmp_path, "", clock := FakeClock(NOW))
     run = (await server.smith.submit(PLAN)).id
     other = Owners(server.smith.store, clock)
-    fence = await other.claim(run)
+    held = await other.claim(run)
 
     async def is_over() -> bool:
         return (await server.smith.get(run)).status.over
@@ -264,7 +264,7 @@ async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_sta
     await until(lambda: not server.background.busy)
     looks = asyncio.create_task(server.background.keep_looking(released=True))
     try:
-        await other.release(fence)
+        await other.release(held)
         await until(lambda: clock.sleepers > 0)
         await clock.advance(60)
         await until(is_over)

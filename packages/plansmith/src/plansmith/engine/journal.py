@@ -19,7 +19,7 @@ from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Clock, Reply, Store
 
 if TYPE_CHECKING:
-    from plansmith.engine.lease import Fence
+    from plansmith.engine.lease import HeldClaim
     from plansmith.engine.store_retry import StoreRetry
 
 _T = TypeVar("_T")
@@ -42,7 +42,7 @@ class Journal:
         self.events: list[e.Event] = []
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
-        self.fence: Fence | None = None
+        self.claim: HeldClaim | None = None
         # Waits while the store is away, for whoever executes or plans the run.
         self.retry: StoreRetry | None = None
         # Readable events after the last good one, and the last event's number.
@@ -135,7 +135,7 @@ class Journal:
     def copy(self) -> Journal:
         """Returns a journal that has read the same, for another writer; it owns nothing."""
         copied = copy(self)
-        vars(copied).update(events=[*self.events], fence=None, retry=None)
+        vars(copied).update(events=[*self.events], claim=None, retry=None)
         return copied
 
     async def wait(self) -> None:
@@ -182,16 +182,16 @@ class Journal:
         same = status is RunStatus.RUNNING and later.plan is self._run.plan
         summary = None if same else summary_of(later)
         # Write, under the term of the claim.
-        fence = self.fence
-        term = fence.term if fence is not None else 0
-        began = fence.now() if fence is not None else 0.0
+        claim = self.claim
+        term = claim.term if claim is not None else 0
+        began = claim.lease.now() if claim is not None else 0.0
         await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._run, self.summary = later, summary
             self.events += events
-        if fence is not None and fence.is_in_doubt(began):
-            await self._confirm(fence)
+        if claim is not None and claim.lease.may_be_over(began):
+            await self._confirm(claim)
         return events
 
     async def _write(
@@ -226,12 +226,12 @@ class Journal:
             if [each.hash for each in found[: len(events)]] != [each.hash for each in events]:
                 raise
 
-    async def _confirm(self, fence: Fence) -> None:
+    async def _confirm(self, claim: HeldClaim) -> None:
         """Makes sure that the run is still this process's, which may have been stopped."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
-            began = fence.now()
-            await self._until_answered(fence.confirm)
-            if not fence.is_in_doubt(began):
+            began = claim.lease.now()
+            await self._until_answered(claim.confirm)
+            if not claim.lease.may_be_over(began):
                 return
 
     def _next_events(

@@ -36,23 +36,22 @@ def _version() -> str:
         return "source"
 
 
-class Fence:
+class HeldClaim:
     """The claim under which this process executes a run; every append is made under its `term`.
 
     `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
     """
 
-    __slots__ = ("_lease", "_tell_lost", "is_in_doubt", "lost", "now", "run", "term", "uses")
+    __slots__ = ("_tell_lost", "lease", "lost", "run", "term", "uses")
 
     def __init__(self, run: str, lease: Lease, tell_lost: Callable[[str], None]) -> None:
-        self.run, self._lease, self._tell_lost = run, lease, tell_lost
-        self.now, self.is_in_doubt = lease.now, lease.is_in_doubt
+        self.run, self.lease, self._tell_lost = run, lease, tell_lost
         self.term = self.uses = 0
         self.lost = False
 
     async def confirm(self) -> None:
         """Renews the lease, and raises `RunTakenOver` if another process has the run now."""
-        await self._lease.renew()
+        await self.lease.renew()
         if self.lost:
             raise RunTakenOver(
                 Sentence("run {run} was taken over by another process", run=self.run)
@@ -78,23 +77,23 @@ class Lease:
         *,
         now: Callable[[], float],
         me: Callable[[], str],
-        fences: Mapping[str, Fence],
+        claims: Mapping[str, HeldClaim],
         seconds: float = LEASE_S,
     ) -> None:
         self._store, self.now, self._me, self.seconds = store, now, me, seconds
         self.kind = "program"
-        self._fences = fences  # by run; they change as runs are claimed and released
+        self._claims = claims  # by run; they change as runs are claimed and released
         self.always = False
         self._renewed = float("-inf")
-        self._doubt = False
+        self._must_recheck = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
 
-    def is_in_doubt(self, since: float) -> bool:
+    def may_be_over(self, since: float) -> bool:
         """Tells whether others may have taken the runs of this process, perhaps by force.
 
-        That is so if the lease may be over, or if this process was stopped for a while since then.
+        So it is if the lease was not renewed in time, or this process was stopped since then.
         """
         now = self.now()
         return now - since > _STOPPED_S or now - self._renewed > self.seconds
@@ -110,32 +109,32 @@ class Lease:
         at, me = self.now(), self._me()
         await self._store.beat(Beat(me, self.kind, _version(), self.seconds))
         self._renewed = at
-        held = [(fence, fence.term) for fence in self._fences.values() if fence.term]
-        if not held and not self._doubt:
+        held = [(claim, claim.term) for claim in self._claims.values() if claim.term]
+        if not held and not self._must_recheck:
             return
-        doubt, self._doubt = self._doubt, False
+        recheck, self._must_recheck = self._must_recheck, False
         try:
-            terms = {run: claim.term for run, claim in await self._store.claims(owner=me)}
-            for fence, term in held:
-                if fence.term == term != terms.get(fence.run):
-                    fence.lose()
+            terms = {run: found.term for run, found in await self._store.claims(owner=me)}
+            for claim, term in held:
+                if claim.term == term != terms.get(claim.run):
+                    claim.lose()
             # What nobody here uses is released: else no other process could have the runs.
-            unused = {run: term for run, term in terms.items() if doubt and run not in self._fences}
-            for run, term in unused.items():
-                await self._store.release(run, term, unfinished=True)
+            unused = [run for run in terms if recheck and run not in self._claims]
+            for run in unused:
+                await self._store.release(run, terms[run], unfinished=True)
         except PlansmithError:
-            self._doubt = doubt
+            self._must_recheck = recheck
             raise
 
-    def doubt(self) -> None:
+    def recheck_claims(self) -> None:
         """Looks soon for claims that nobody here uses: the answer of the store was lost."""
-        self._doubt = True
+        self._must_recheck = True
         self._keep()
 
     async def end(self) -> None:
         """Tells the others at once that the lease is over."""
         self.close()
-        if self._renewed > float("-inf") and not self._fences:
+        if self._renewed > float("-inf") and not self._claims:
             with suppress(PlansmithError):  # the store is away: they wait until it is over
                 await self._store.beat(Beat(self._me(), self.kind, _version(), 0.0))
 
@@ -154,7 +153,7 @@ class Lease:
 
     def _due(self) -> None:
         self._timer = None
-        if (self._fences or self.always or self._doubt) and self._loop is not None:
+        if (self._claims or self.always or self._must_recheck) and self._loop is not None:
             self._renewing = self._loop.create_task(self._renew_and_keep())
 
     async def _renew_and_keep(self) -> None:

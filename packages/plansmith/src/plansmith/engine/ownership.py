@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from plansmith.engine.lease import LEASE_S, Fence, Lease, OtherMachines
+from plansmith.engine.lease import LEASE_S, HeldClaim, Lease, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.sentence import Sentence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
-State: TypeAlias = Literal["alive", "unsure", "dead"]
+Liveness: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
 class LiveProcess(NamedTuple):
@@ -46,8 +46,8 @@ class Owners:
         self.me = self._machine.this_process
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
-        self._fences: dict[str, Fence] = {}
-        self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, fences=self._fences)
+        self._claims: dict[str, HeldClaim] = {}
+        self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, claims=self._claims)
         self._others = OtherMachines(store, now=now)
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
@@ -61,62 +61,62 @@ class Owners:
     # Owning.
 
     @asynccontextmanager
-    async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[Fence]:
+    async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[HeldClaim]:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        fence = await self.claim(run, force=force)
+        held = await self.claim(run, force=force)
         unfinished = True  # left in the middle: whoever looks for such runs may go on with it
         try:
-            yield fence
+            yield held
             unfinished = False
         except Exception as error:
             unfinished = isinstance(error, StoreAway)
             raise
         finally:
-            await self.release(fence, unfinished=unfinished)
+            await self.release(held, unfinished=unfinished)
 
-    async def claim(self, run: str, *, force: bool = False) -> Fence:
+    async def claim(self, run: str, *, force: bool = False) -> HeldClaim:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
 
         Several tasks of this process share one claim.
         """
-        fence = self._fences.get(run)
-        if fence is None or fence.lost:
-            fence = self._fences[run] = Fence(run, self.lease, self._lost)
+        held = self._claims.get(run)
+        if held is None or held.lost:
+            held = self._claims[run] = HeldClaim(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
-        fence.uses += 1
-        if not fence.term:
+        held.uses += 1
+        if not held.term:
             try:
-                fence.term = await self._claim_in_store(run, force=force)
+                held.term = await self._claim_in_store(run, force=force)
             except BaseException as error:
-                self._end_use(fence)
+                self._end_use(held)
                 if not isinstance(error, RunBusy):
-                    self.lease.doubt()  # it may have been claimed
+                    self.lease.recheck_claims()  # it may have been claimed
                 raise
-        return fence
+        return held
 
-    def hold(self, fence: Fence) -> None:
+    def hold(self, held: HeldClaim) -> None:
         """Counts one more task for a run that this process owns already."""
-        fence.uses += 1
+        held.uses += 1
 
-    async def release(self, fence: Fence, *, unfinished: bool = False) -> None:
+    async def release(self, held: HeldClaim, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
-        term = self._end_use(fence)
+        term = self._end_use(held)
         try:
             if term:
-                await self._store.release(fence.run, term, unfinished=unfinished)
+                await self._store.release(held.run, term, unfinished=unfinished)
         except StoreAway:
-            self.lease.doubt()
+            self.lease.recheck_claims()
 
-    def _end_use(self, fence: Fence) -> int:
+    def _end_use(self, held: HeldClaim) -> int:
         """Counts one task less; returns the term that is to be released."""
-        fence.uses -= 1
-        if fence.uses > 0:
+        held.uses -= 1
+        if held.uses > 0:
             return 0
-        if self._fences.get(fence.run) is fence:
-            del self._fences[fence.run]
-        if fence.lost:  # what is still written under it stays refused
+        if self._claims.get(held.run) is held:
+            del self._claims[held.run]
+        if held.lost:  # what is still written under it stays refused
             return 0
-        term, fence.term = fence.term, 0
+        term, held.term = held.term, 0
         return term
 
     def _lost(self, run: str) -> None:
@@ -179,7 +179,7 @@ class Owners:
         others = self._elsewhere(owner)
         return others.beats_of(owner) if others is not None else -1
 
-    def _state(self, owner: str) -> State:
+    def _state(self, owner: str) -> Liveness:
         """Tells by the last look at others whether an owner lives.
 
         A silent one is dead once it stayed silent while it was watched for a while.
@@ -191,12 +191,12 @@ class Owners:
             return "unsure" if others.watch_s(owner) else "dead"
         return "alive"
 
-    async def states(self) -> dict[str, tuple[Claim, State]]:
+    async def states(self) -> dict[str, tuple[Claim, Liveness]]:
         """Returns the claim of every claimed run, and whether its owner lives."""
         found = await self._store.claims()
         await self._look_at(claim.owner for _, claim in found)
         owners = {claim.owner for _, claim in found}
-        known: dict[str, State] = {owner: self._state(owner) for owner in owners}
+        known: dict[str, Liveness] = {owner: self._state(owner) for owner in owners}
         runs = (each for each in found if not each[0].startswith(_ROLE))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
 
@@ -292,10 +292,10 @@ class Owners:
 
         The event is set if the role is lost to another one.
         """
-        role, fence = f"{_ROLE}{name}", None
-        while fence is None:
+        role, held = f"{_ROLE}{name}", None
+        while held is None:
             try:
-                fence = await self.claim(role)
+                held = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
                 await self._clock.sleep(_LOOK_S * max(1.0, self._others.count() / _FEW))
@@ -304,7 +304,7 @@ class Owners:
             yield lost
         finally:
             del self._roles[role]
-            await self.release(fence)
+            await self.release(held)
 
     async def serve(self, kind: str = "server") -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""

@@ -255,9 +255,9 @@ class RunningCalls:
                 outcome = self._callees.late(unit)
             else:  # the callee cancelled itself: record an end, since the run waits for one
                 within = Sentence("the call was cancelled from within")
-                outcome = self._callees.in_doubt(unit, within, again=True)
+                outcome = self._callees.unsure_failure(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self._callees.in_doubt(unit, named(error), again=True)
+            outcome = self._callees.unsure_failure(unit, named(error), again=True)
         self._limits.pop(unit.name, None)
         self._late.discard(unit.name)
         self._ended(unit.name, outcome)

@@ -93,7 +93,7 @@ class RunExecution:
     async def _execute(self, journal: Journal, active: _Active) -> Run:
         owners, unfinished = self._journals.owners, False
         try:
-            fence = journal.fence = await owners.claim(journal.id)
+            claim = journal.claim = await owners.claim(journal.id)
             try:
                 if await self._may_begin(journal):
                     unfinished = await self._through_changes(journal, active)
@@ -101,7 +101,7 @@ class RunExecution:
                 unfinished = not active.interrupted  # a server that runs may go on with it
                 raise
             finally:
-                await owners.release(fence, unfinished=unfinished)
+                await owners.release(claim, unfinished=unfinished)
         except (StaleWriter, RunTakenOver):
             active.interrupted = True
         except asyncio.CancelledError:
@@ -131,7 +131,7 @@ class RunExecution:
             try:
                 return await self._until_rest(journal, active)
             except StaleWriter:
-                if journal.fence is None or journal.fence.lost or not journal.fence.term:
+                if journal.claim is None or journal.claim.lost or not journal.claim.term:
                     raise  # others may be executing it
                 active.executor = None  # it has not read what they wrote
                 await journal.catch_up()
