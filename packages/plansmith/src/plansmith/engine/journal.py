@@ -226,6 +226,11 @@ class Journal:
             if [each.hash for each in found[: len(events)]] != [each.hash for each in events]:
                 raise
 
+    def drop_claim(self) -> None:
+        """Writes under no claim once it is released; under a lost one every write is refused."""
+        if self.claim is not None and not self.claim.term:
+            self.claim = None
+
     async def _confirm(self, claim: HeldClaim) -> None:
         """Makes sure that the run is still this process's, which may have been stopped."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow

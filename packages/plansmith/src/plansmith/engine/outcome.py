@@ -1,4 +1,4 @@
-"""How a call ended: with a result, a failure, a doubt or a question."""
+"""How a call ended: with a result, a failure (perhaps an unsure one) or a question."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import Beat, Claim, Clock, Store
 
 if TYPE_CHECKING:
+    from plansmith.engine.journal import Journal
     from plansmith.plan.run import Run
 
 # What no run's name starts with.
@@ -73,6 +74,15 @@ class Owners:
             raise
         finally:
             await self.release(held, unfinished=unfinished)
+
+    @asynccontextmanager
+    async def writing(self, journal: Journal, *, force: bool = False) -> AsyncGenerator[None]:
+        """Owns a run inside the block, and has its journal written under the claim."""
+        try:
+            async with self.owning(journal.id, force=force) as journal.claim:
+                yield
+        finally:
+            journal.drop_claim()
 
     async def claim(self, run: str, *, force: bool = False) -> HeldClaim:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.

@@ -68,7 +68,7 @@ class PlanEditing:
             templates = {**self._intake.templates, **run.templates}
             lost = settle_after_crash(run, templates, await self._intake.callees())
             try:
-                async with self._journals.owners.owning(run_id) as journal.claim:
+                async with self._journals.owners.writing(journal):
                     await journal.append(*lost)
             except StaleWriter:
                 raise late from None
@@ -138,7 +138,7 @@ class PlanEditing:
                 )
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
-        async with self._journals.owners.owning(run_id) as journal.claim:
+        async with self._journals.owners.writing(journal):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._planning.plan(journal)
         return await self._journals.whole(journal)

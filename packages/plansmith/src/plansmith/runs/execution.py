@@ -102,6 +102,7 @@ class RunExecution:
                 raise
             finally:
                 await owners.release(claim, unfinished=unfinished)
+                journal.drop_claim()
         except (StaleWriter, RunTakenOver):
             active.interrupted = True
         except asyncio.CancelledError:

@@ -114,7 +114,7 @@ class RunPlanning:
     async def plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan that a run waits for; also after a crash and after answers about it."""
         self.journals.require_ours(journal.run)
-        async with self.journals.owners.owning(journal.id) as journal.claim:
+        async with self.journals.owners.writing(journal):
             self._planning[journal.id] = None
             try:
                 if journal.run.changing:

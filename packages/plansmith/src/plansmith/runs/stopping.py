@@ -104,7 +104,7 @@ class RunStopping:
         owners = self._journals.owners
         if journal.run.status.over or not (process := await owners.other_owner(journal.id)):
             return
-        async with owners.owning(journal.id, force=True) as journal.claim:
+        async with owners.writing(journal, force=True):
             await journal.catch_up()
             reason = Sentence(
                 "taken over from {process}: what it was calling may have taken effect",
