@@ -85,10 +85,10 @@ def with_ready_steps(run: Run) -> Run:
     not_started = Steps.of(run.steps).index.not_started()
     if not not_started:
         return run
-    can_start = {*run.can_start}
+    startable = {*run.startable_steps}
     steps = Steps(run.steps)
     for name in not_started:
-        status = _READY if name in can_start else _WAITING
+        status = _READY if name in startable else _WAITING
         if steps[name].status is not status:
             steps[name] = replace(steps[name], status=status)
     return replace(run, steps=steps)

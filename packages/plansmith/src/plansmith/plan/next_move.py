@@ -136,7 +136,7 @@ def _asking(steps: StepIndex) -> list[str]:
 
 def _can_start(run: Run, steps: StepIndex) -> bool:
     """Whether a step runs, or can start, while others wait for an answer."""
-    if run.calls_open or run.can_start:
+    if run.calls_open or run.startable_steps:
         return True
     if steps.count(StepStatus.WAITING, parts=True):
         return True

@@ -347,13 +347,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         changing: Whether a person asked for another plan that is not made yet.
         advice: What an agent said about the plan.
         closing: Whether the run ends because a person refused to lift a limit.
-        calls: How many calls were made.
+        calls: How many calls were made in all.
         tokens: How many tokens were used.
         money: What they cost, in US dollars.
         models: How often each model was asked for plans, and for how many tokens.
         doing: What its time counts as, unless a call is open (then as `running`), or it is paused
             or asks (then as `waiting`).
-        calling: The steps whose call is open.
+        calling: The steps whose call is open now, kept event by event to count the time.
         spent: How long it planned, ran and waited until its last event; `times` has the seconds.
         started_at: When the first step could start.
         prefetches: Reads that were made while the plan was written.
@@ -559,8 +559,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
 
     @property
-    def can_start(self) -> tuple[str, ...]:
-        """The steps of a plan that runs which wait for no other step."""
+    def startable_steps(self) -> tuple[str, ...]:
+        """The steps that have not started and wait for no other; none unless the run is running."""
         if self.plan is None or self.phase is not RunStatus.RUNNING:
             return ()
         before, not_started = self.plan.waits_for, Steps.of(self.steps).index.not_started()
@@ -580,7 +580,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def calls_open(self) -> tuple[str, ...]:
-        """The steps whose call has begun and not ended, without map and plan steps."""
+        """The running steps, without those that have parts: what a crash now would interrupt."""
         index = Steps.of(self.steps).index
         return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
 

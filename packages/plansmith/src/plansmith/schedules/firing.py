@@ -278,7 +278,7 @@ def _sleeps(run: Run, now: datetime) -> bool:
     """Whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
     if run.calls_open or run.wakes_at is None or run.wakes_at <= now:
         return False
-    times = [run.steps[name].wakes_at for name in run.can_start]
+    times = [run.steps[name].wakes_at for name in run.startable_steps]
     return all(each is not None and each > now for each in times)
 
 

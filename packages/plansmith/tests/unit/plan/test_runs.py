@@ -297,7 +297,7 @@ def test_what_can_start_takes_one_look_at_each_step(monkeypatch: pytest.MonkeyPa
         return state.status is StepStatus.DONE
 
     monkeypatch.setattr(StepState, "settled", property(settled))
-    assert run(plan=plan, phase=RUNNING, steps=states).can_start == tuple(behind)
+    assert run(plan=plan, phase=RUNNING, steps=states).startable_steps == tuple(behind)
     assert len(looks) <= 2 * len(states)  # the index looks at them too
 
 
