@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from plansmith.engine.lease import LEASE_S, HeldClaim, Lease, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
+from plansmith.plan.ids import NO_RUN
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Beat, Claim, Clock, Store
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
     from plansmith.plan.run import Run
 
-# What no run's name starts with.
-_ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
 Liveness: TypeAlias = Literal["alive", "unsure", "dead"]
@@ -207,7 +206,7 @@ class Owners:
         await self._look_at(claim.owner for _, claim in found)
         owners = {claim.owner for _, claim in found}
         known: dict[str, Liveness] = {owner: self._state(owner) for owner in owners}
-        runs = (each for each in found if not each[0].startswith(_ROLE))
+        runs = (each for each in found if not each[0].startswith(NO_RUN))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
 
     async def _look_at(self, owners: Iterable[str]) -> None:
@@ -302,7 +301,7 @@ class Owners:
 
         The event is set if the role is lost to another one.
         """
-        role, held = f"{_ROLE}{name}", None
+        role, held = f"{NO_RUN}{name}", None
         while held is None:
             try:
                 held = await self.claim(role)

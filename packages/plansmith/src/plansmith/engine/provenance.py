@@ -15,6 +15,7 @@ from plansmith.plan.capability import is_freed
 from plansmith.plan.data import Json, content_hash, content_of, json_text
 from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
+from plansmith.plan.ids import question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import ALLOW, CONSENT
@@ -95,9 +96,9 @@ class Consent:
         if permit is not None and permit.state == content_hash(dict(inputs)):
             return None
         known = state.known(unit.name)
-        name = f"data:{unit.name}?{max(known.attempts, known.asked) + 1}"
+        number = max(known.attempts, known.asked) + 1
         if isinstance(step, MapStep):
-            return self._about_items(unit, step, inputs["over"], state.units, name)
+            return self._about_items(unit, step, inputs["over"], state.units, number)
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
             return None
         sources = data_sources(unit, state.units, self.answered_by)
@@ -111,10 +112,10 @@ class Consent:
                     callee=unit.callee,
                 )
             )
-        return _about_values(unit, inputs, sources, name)
+        return _about_values(unit, inputs, sources, number)
 
     def _about_items(
-        self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], name: str
+        self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], number: int
     ) -> QuestionAsked | None:
         """Returns a question about a list from tools that is longer than the limit."""
         most = step.most or self.most_items
@@ -136,7 +137,7 @@ class Consent:
             most=most,
         )
         callee, times = ", ".join(callees), len(items) * rounds
-        return _question(unit, {"over": items}, name, text, callee, sources, times)
+        return _question(unit, {"over": items}, number, text, callee, sources, times)
 
     def _acting(self, step: MapStep) -> Iterator[str]:
         """Yields what the inner step calls that could change something, at every depth."""
@@ -147,7 +148,7 @@ class Consent:
 
 
 def _about_values(
-    unit: Unit, inputs: Mapping[str, Json], sources: list[str], name: str
+    unit: Unit, inputs: Mapping[str, Json], sources: list[str], number: int
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     values = [
@@ -163,20 +164,20 @@ def _about_values(
             most=times,
             **fields,
         )
-    return _question(unit, dict(inputs), name, text, unit.callee, sources, times)
+    return _question(unit, dict(inputs), number, text, unit.callee, sources, times)
 
 
 def _question(
     unit: Unit,
     inputs: dict[str, Json],
-    name: str,
+    number: int,
     text: str,
     callee: str,
     sources: list[str],
     times: int,
 ) -> QuestionAsked:
     return QuestionAsked(
-        question=name,
+        question=question_name("consent", unit.name, number),
         text=text,
         options=CONSENT,
         step=unit.name,

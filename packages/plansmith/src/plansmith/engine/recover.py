@@ -10,6 +10,7 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
+from plansmith.plan.ids import question_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.run import Run, StepStatus
@@ -69,9 +70,8 @@ def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionA
         step=name,
         reason=why,
     )
-    return e.QuestionAsked(
-        question=f"unknown:{name}", text=text, options=UNKNOWN, step=name, kind="unknown"
-    )
+    question = question_name("unknown", name)
+    return e.QuestionAsked(question=question, text=text, options=UNKNOWN, step=name, kind="unknown")
 
 
 async def repair(store: Store, journal: Journal, *, by: e.Actor) -> None:

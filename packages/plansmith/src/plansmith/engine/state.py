@@ -22,7 +22,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
-from plansmith.plan.ids import is_part, parent_of
+from plansmith.plan.ids import is_part, parent_of, question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import NOT_STARTED, StepState, StepStatus
@@ -477,7 +477,7 @@ class State:
 def _call_question(unit: Unit, need: InputNeeded, attempt: int) -> e.QuestionAsked:
     """Returns the question of a call, with its state for when the call is made again."""
     return e.QuestionAsked(
-        question=f"{unit.name}?{attempt}",
+        question=question_name("call", unit.name, attempt),
         text=need.message,
         options=tuple(need.options),
         answer_schema=need.schema,

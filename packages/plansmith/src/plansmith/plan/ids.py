@@ -1,4 +1,4 @@
-"""Sortable unique ids of runs (UUID version 7), and the names of the parts of steps."""
+"""Sortable unique ids of runs (UUID version 7), and names with a meaning: of parts, questions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
+# How the names of roles and records begin, which are kept beside those of runs.
+NO_RUN: Final = "\n"
 _RANDOM_BITS: Final = 74
 
 
@@ -64,3 +66,14 @@ def root_of(name: str) -> str:
 def parent_of(name: str) -> str:
     """Returns the step or part around a part; empty for a step of the plan."""
     return name.rpartition("/")[0]
+
+
+def question_name(kind: Literal["call", "consent", "unknown"], unit: str, number: int = 0) -> str:
+    """Returns the name of a question about a call: `x?2`, `data:x?3` or `unknown:x`."""
+    name = f"{unit}?{number}" if number else unit
+    return name if kind == "call" else f"{'data' if kind == 'consent' else kind}:{name}"
+
+
+def record_name(kind: str, name: str) -> str:
+    """Returns the name of a record among those of runs."""
+    return f"{NO_RUN}{kind} {name}"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
+from plansmith.plan.ids import NO_RUN, record_name
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Beat, Claim, News, Record, Sound
@@ -30,10 +31,8 @@ _NO_DAY: Final = "9999-12-31"
 _HASH: Final = re.compile("[0-9a-f]{64}")
 # More rows are decoded in a thread, so that the event loop goes on.
 _FEW: Final = 64
-# Followers of all runs wait under the name that no run has, those of a record under one that
-# starts with a line feed.
+# Followers of all runs wait under this name, which no run has.
 _ANY_RUN: Final = ""
-_RECORD: Final = "\n"
 
 
 class DatabaseStore(SummaryReads):
@@ -135,23 +134,23 @@ class DatabaseStore(SummaryReads):
         return position
 
     async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        await self._followers.wait(f"{_RECORD}{kind} {name}", version)
+        await self._followers.wait(record_name(kind, name), version)
 
     async def _position(self) -> int:
         return int((await self._query(self._dialect.position, {}))[0][0])
 
     async def _numbers(self, names: Sequence[str]) -> Mapping[str, int]:
         """Returns the last numbers of what followers wait for."""
-        runs = [each for each in names if each and not each.startswith(_RECORD)]
+        runs = [each for each in names if each and not each.startswith(NO_RUN)]
         records: dict[str, list[str]] = {}
         for each in names:
-            if each.startswith(_RECORD):
-                kind, _, name = each.removeprefix(_RECORD).partition(" ")
+            if each.startswith(NO_RUN):
+                kind, _, name = each.removeprefix(NO_RUN).partition(" ")
                 records.setdefault(kind, []).append(name)
         found: dict[str, int] = dict(await self._among(sql.LASTS, runs)) if runs else {}
         for kind, some in records.items():
             for name, version in await self._among(sql.VERSIONS, some, kind=kind):
-                found[f"{_RECORD}{kind} {name}"] = version
+                found[record_name(kind, name)] = version
         if _ANY_RUN in names:
             found[_ANY_RUN] = await self._position()
         return found
@@ -278,7 +277,7 @@ class DatabaseStore(SummaryReads):
         if not records:
             return True
         rows = [{**each._asdict(), "hash": _hash_of(each.body)} for each in records]
-        numbers = {f"{_RECORD}{each.kind} {each.name}": each.version for each in records}
+        numbers = {record_name(each.kind, each.name): each.version for each in records}
         notes = [f"{version} {name[:1000]}" for name, version in numbers.items()]
         change = Change(
             needs=[(sql.COMES_NEXT, row) for row in rows],

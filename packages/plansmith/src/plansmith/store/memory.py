@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
+from plansmith.plan.ids import record_name
 from plansmith.store_ports import Beat, Claim, News, Record, Sound
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ class MemoryStore:
                 return False
         for each in records:
             self._records[each.kind, each.name] = each
-            self._wake(_record_key(each.kind, each.name))
+            self._wake(record_name(each.kind, each.name))
         return True
 
     async def record(self, kind: str, name: str) -> Record | None:
@@ -350,14 +351,10 @@ class MemoryStore:
             found = self._records.get((kind, name))
             return found is not None and found.version > version
 
-        await self._until(_record_key(kind, name), is_later)
+        await self._until(record_name(kind, name), is_later)
 
     async def close(self) -> None:
         """Does nothing: nothing is open."""
-
-
-def _record_key(kind: str, name: str) -> str:
-    return f"\n{kind} {name}"  # no run's name starts so
 
 
 def _place(record: Record) -> tuple[str, str]:
