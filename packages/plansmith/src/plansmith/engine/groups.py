@@ -205,9 +205,7 @@ def group_of(
         if unknown := min(part.needs() - parts.keys(), default=""):
             raise ReferenceFailed(
                 Sentence(
-                    "{step} waits for {need}, which does not exist",
-                    step=part.name,
-                    need=unknown,
+                    "{step} waits for {need}, which does not exist", step=part.name, need=unknown
                 )
             )
     return Group(unit, parts)

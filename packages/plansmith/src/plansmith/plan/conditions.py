@@ -15,25 +15,9 @@ from pydantic import ValidationError
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path, kind_of_value, same
-from plansmith.plan.refs import (
-    FIRST,
-    FROM,
-    LITERAL,
-    Ref,
-    fill,
-    first_refs,
-    whole_ref,
-)
+from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, fill, first_refs, whole_ref
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import (
-    Instead,
-    MapStep,
-    Repeat,
-    Retry,
-    StepFields,
-    ToolStep,
-    has_rules,
-)
+from plansmith.plan.steps import Instead, MapStep, Repeat, Retry, StepFields, ToolStep, has_rules
 from plansmith.text import clip, safe
 
 MAX_DEPTH: Final = 8

@@ -6,13 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
 from plansmith.plan.data import (
     FIXED_TYPES,

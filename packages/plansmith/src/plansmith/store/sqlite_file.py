@@ -13,13 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from plansmith.errors import (
-    JournalDamaged,
-    JournalError,
-    Misconfigured,
-    PlansmithError,
-    StoreAway,
-)
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError, StoreAway
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR

@@ -21,13 +21,7 @@ import pytest
 
 from plansmith import ports
 from plansmith.app import Plansmith
-from plansmith.errors import (
-    JournalDamaged,
-    Misconfigured,
-    ModelFailed,
-    StaleWriter,
-    ToolFailed,
-)
+from plansmith.errors import JournalDamaged, Misconfigured, ModelFailed, StaleWriter, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.plan import Plan
