@@ -306,7 +306,7 @@ class State:
             case Asks(need):
                 self._park(unit, StepStatus.ASKING)
                 self.batch.add(_call_question(unit, need, known.attempts), need.state)
-            case Failed(reason):
+            case Failed(reason):  # this try or one before it may have taken effect
                 self._park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
                 asked = unknown_question(unit.name, reason, callee=unit.callee)
@@ -315,8 +315,8 @@ class State:
     def _is_repeated(self, unit: Unit, tries: int, failed: Failed) -> bool:
         """Tells whether a failed call is made again.
 
-        A step's own rule counts instead of the limit, also where another try seemed pointless; but
-        never after a try that may have taken effect.
+        A step's own rule replaces the limit, and repeats even what seems pointless to repeat, but
+        nothing that may have taken effect. The limit counts all tries, the rule those after one.
         """
         retry = unit.step.retry
         if retry is None:

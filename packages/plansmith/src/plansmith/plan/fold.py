@@ -40,7 +40,7 @@ _READY: Final = StepStatus.READY
 _RUNNING: Final = StepStatus.RUNNING
 _UNKNOWN: Final = StepStatus.UNKNOWN
 _WAITING: Final = StepStatus.WAITING
-_UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
+_RESULT_MISSING: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _NO_TIME: Final = timedelta()
@@ -414,7 +414,7 @@ class _Fold:
             self.calling |= {body.step}
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, _UNSETTLED)
+        step = self._step(event, body.step, _RESULT_MISSING)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is _UNKNOWN else None
