@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from pydantic import Field, field_validator
 
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Flag, Number, Record, StrictInt
 
 ROLES: Final = ("plan", "triage", "agents", "report")
 _ZONES: Final = "/usr/share/zoneinfo/"
@@ -34,9 +34,9 @@ class Fallback(StrEnum):
 class PlannerSettings(Record):
     """How plans are made."""
 
-    top_k: Whole = Field(default=6, ge=1, description="tools and agents offered to the model")
-    max_steps: Whole = Field(default=12, ge=1, description="more steps than this are an error")
-    repairs: Whole = Field(default=2, ge=0, description="rounds in which a plan is repaired")
+    top_k: StrictInt = Field(default=6, ge=1, description="tools and agents offered to the model")
+    max_steps: StrictInt = Field(default=12, ge=1, description="more steps than this are an error")
+    repairs: StrictInt = Field(default=2, ge=0, description="rounds in which a plan is repaired")
     fallback: Fallback = Field(
         default=Fallback.REPLY, description="the plan if the model gives none"
     )
@@ -47,7 +47,7 @@ class PlannerSettings(Record):
     semantic: Flag = Field(default=False, description="rank tools by meaning too, with MiniLM")
     triage: Flag = Field(default=True, description="answer small talk and simple facts at once")
     background_search: Flag = Field(default=False, description="search before planning")
-    context_tokens: Whole = Field(default=6000, ge=0, description="limit of the context")
+    context_tokens: StrictInt = Field(default=6000, ge=0, description="limit of the context")
     source_seconds: Number = Field(default=10.0, gt=0, description="time limit of a source")
     timezone: str = Field(
         default_factory=system_timezone,
@@ -75,8 +75,8 @@ class ModelSettings(Record):
     api_key_env: str | None = None
     timeout_s: Number = Field(default=120.0, gt=0)
     silence_s: Number = Field(default=60.0, gt=0)
-    tries: Whole = Field(default=3, ge=1)
-    context_tokens: Whole = Field(default=32_000, ge=256)
+    tries: StrictInt = Field(default=3, ge=1)
+    context_tokens: StrictInt = Field(default=32_000, ge=256)
     output: str = Field(default="auto", pattern="^(auto|json_schema|tool|text)$")
 
 

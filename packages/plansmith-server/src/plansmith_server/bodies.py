@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Whole
+from plansmith.plan.data import Flag, Json, StrictInt
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
@@ -96,7 +96,7 @@ class RequestOptions(ForTeam):
     locale: Locale = ""
     mode: Literal["review", "read_only"] = "review"
     budget: BudgetLimits | None = None
-    max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
+    max_steps: StrictInt | None = Field(default=None, ge=1, le=10_000)
     replan: Literal["", "never", "on_failure", "after_each"] = ""
     profile: Profile | None = None
 
@@ -254,9 +254,9 @@ class Behaviour(Input):
 
     overlap: Overlap | None = None
     missed: Missed | None = None
-    window_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
-    jitter_seconds: Whole | None = Field(default=None, ge=0, le=86_400)
-    max_failures: Whole | None = Field(default=None, ge=1, le=10**6)
+    window_minutes: StrictInt | None = Field(default=None, ge=1, le=10**7)
+    jitter_seconds: StrictInt | None = Field(default=None, ge=0, le=86_400)
+    max_failures: StrictInt | None = Field(default=None, ge=1, le=10**6)
     budget: BudgetLimits | None = None
 
     def settings(self) -> Any:
@@ -297,7 +297,7 @@ class Backfill(
 class Preview(Timing, json_schema_extra=_example(**_TIMING, count=3)):
     """A timing, and how many of its fires to compute."""
 
-    every_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
+    every_minutes: StrictInt | None = Field(default=None, ge=1, le=10**7)
     count: int = Field(default=5, ge=1, le=100)
     after: AwareDatetime | None = None
 

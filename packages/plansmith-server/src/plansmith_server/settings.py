@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from plansmith.errors import Misconfigured, Refused
-from plansmith.plan.data import Number, Record, Whole
+from plansmith.plan.data import Number, Record, StrictInt
 from plansmith.plan.sentence import Sentence
 from plansmith.run_queue import QueueLimits
 from plansmith.store.urls import StoreKind, store_kind
@@ -36,9 +36,9 @@ class WorkerSettings(Record):
         seconds: The time for `starts`.
     """
 
-    concurrency: Whole = Field(default=10, ge=1, le=1000)
-    total: Whole | None = Field(default=None, ge=1)
-    starts: Whole | None = Field(default=None, ge=1)
+    concurrency: StrictInt = Field(default=10, ge=1, le=1000)
+    total: StrictInt | None = Field(default=None, ge=1)
+    starts: StrictInt | None = Field(default=None, ge=1)
     seconds: Number = Field(default=60.0, gt=0)
 
     def limits(self) -> QueueLimits:
@@ -97,7 +97,7 @@ class NoticeSettings(Record):
     url: OneLine = ""
     token: OneLine = ""
     host: OneLine = ""
-    port: Whole = Field(default=587, ge=1, le=65535)
+    port: StrictInt = Field(default=587, ge=1, le=65535)
     security: Literal["starttls", "tls", "none"] = "starttls"
     user: OneLine = ""
     password: OneLine = ""

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from pydantic import Field
 
-from plansmith.plan.data import Flag, Record, Whole
+from plansmith.plan.data import Flag, Record, StrictInt
 
 TURNS: Final = 40
 
@@ -22,9 +22,9 @@ class Configuration(Record):
     programs that read them.
     """
 
-    max_plan_iterations: Whole = Field(default=1, ge=1)
-    max_step_num: Whole = Field(default=3, ge=1)
-    max_search_results: Whole = Field(default=3, ge=1)
+    max_plan_iterations: StrictInt = Field(default=1, ge=1)
+    max_step_num: StrictInt = Field(default=3, ge=1)
+    max_search_results: StrictInt = Field(default=3, ge=1)
     auto_accepted_plan: Flag = False
     enable_background_investigation: Flag = False
     enable_deep_thinking: Flag = False

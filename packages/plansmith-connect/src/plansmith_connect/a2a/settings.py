@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Flag, Number, Record, StrictInt
 from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SHORTEST, Hider
 
@@ -48,11 +48,11 @@ class AgentLimits(Record):
     lost_s: Number = Field(default=20.0, ge=0)
     cancel_s: Number = Field(default=3.0, gt=0)
     poll_s: Number = Field(default=2.0, gt=0)
-    card_bytes: Whole = Field(default=256 * 1024, ge=256)
-    reply_bytes: Whole = Field(default=4 * 1024 * 1024, ge=1024)
-    binary_bytes: Whole = Field(default=256 * 1024, ge=0)
-    updates: Whole = Field(default=10_000, ge=1)
-    questions: Whole = Field(default=10, ge=0)
+    card_bytes: StrictInt = Field(default=256 * 1024, ge=256)
+    reply_bytes: StrictInt = Field(default=4 * 1024 * 1024, ge=1024)
+    binary_bytes: StrictInt = Field(default=256 * 1024, ge=0)
+    updates: StrictInt = Field(default=10_000, ge=1)
+    questions: StrictInt = Field(default=10, ge=0)
 
 
 class AgentSettings(Record):

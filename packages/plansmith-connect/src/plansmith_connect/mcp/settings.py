@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Flag, Number, Record, StrictInt
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence
 
@@ -70,14 +70,14 @@ class ServerLimits(Record):
     stop_s: Number = Field(default=2.0, gt=0)
     fresh_s: Number = Field(default=60.0, ge=0)
     retry_s: Number = Field(default=30.0, ge=0)
-    message_bytes: Whole = Field(default=4 * 1024 * 1024, ge=1024)
-    definition_bytes: Whole = Field(default=64 * 1024, ge=1024)
-    binary_bytes: Whole = Field(default=256 * 1024, ge=0)
-    stderr_bytes: Whole = Field(default=16 * 1024, ge=0)
-    tools: Whole = Field(default=500, ge=1)
-    questions: Whole = Field(default=5, ge=0)
-    requests: Whole = Field(default=64, ge=1)
-    progress: Whole = Field(default=200, ge=0)
+    message_bytes: StrictInt = Field(default=4 * 1024 * 1024, ge=1024)
+    definition_bytes: StrictInt = Field(default=64 * 1024, ge=1024)
+    binary_bytes: StrictInt = Field(default=256 * 1024, ge=0)
+    stderr_bytes: StrictInt = Field(default=16 * 1024, ge=0)
+    tools: StrictInt = Field(default=500, ge=1)
+    questions: StrictInt = Field(default=5, ge=0)
+    requests: StrictInt = Field(default=64, ge=1)
+    progress: StrictInt = Field(default=200, ge=0)
     calls_per_second: Number | None = Field(default=None, gt=0)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect
-from plansmith.plan.data import Json, Record, Whole
+from plansmith.plan.data import Json, Record, StrictInt
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
 from plansmith_desk.agents.local import prompt_of
@@ -36,7 +36,7 @@ _AGAIN: Final = (
 class Verdict(Record):
     """A model's judgement of a result: a score from 0 to 10, and what is missing."""
 
-    score: Whole = Field(ge=0, le=10)
+    score: StrictInt = Field(ge=0, le=10)
     missing: tuple[Annotated[str, Field(max_length=500)], ...] = Field(max_length=10)
 
     @property

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Flag, Path, Record, Whole
+from plansmith.plan.data import Flag, Path, Record, StrictInt
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
@@ -31,8 +31,8 @@ class Constraint(Record):
     forbid_effects: tuple[Effect, ...] = ()
     require_tools: tuple[str, ...] = ()
     only_tools: tuple[str, ...] = ()
-    max_steps: Whole | None = Field(default=None, ge=0)
-    max_calls: Whole | None = Field(default=None, ge=0)
+    max_steps: StrictInt | None = Field(default=None, ge=0)
+    max_calls: StrictInt | None = Field(default=None, ge=0)
 
     @property
     def is_prose(self) -> bool:

@@ -40,7 +40,7 @@ from plansmith.plan.sentence import Sentence
 Json = JsonValue
 _T = TypeVar("_T")
 Flag = Annotated[bool, Strict()]
-Whole = Annotated[int, Strict()]
+StrictInt = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Instant = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
 Path = tuple[str | int, ...]
@@ -472,10 +472,10 @@ def _text(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_text)]
-Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
+NonEmptyText = Annotated[str, AfterValidator(_text), Field(min_length=1)]
 if TYPE_CHECKING:
     _Looked = Json
 else:  # what `_freeze` has looked through, pydantic need not look through again
     _Looked = Any
 Value = Annotated[_Looked, WrapValidator(_freeze)]
-Inputs = Annotated[dict[str, _Looked], WrapValidator(_freeze)]
+JsonObject = Annotated[dict[str, _Looked], WrapValidator(_freeze)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Flag, Number, Record, StrictInt
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
@@ -44,15 +44,15 @@ class Limits(Record):
         >>> smith = Plansmith(limits=Limits(width=4, tries=1))
     """
 
-    width: Whole = Field(default=16, ge=1)
-    per_tool: dict[str, Annotated[Whole, Field(ge=1)]] = Field(default_factory=dict)
-    tries: Whole = Field(default=3, ge=1)
+    width: StrictInt = Field(default=16, ge=1)
+    per_tool: dict[str, Annotated[StrictInt, Field(ge=1)]] = Field(default_factory=dict)
+    tries: StrictInt = Field(default=3, ge=1)
     first_wait_s: Number = Field(default=0.5, ge=0)
     grace_s: Number = Field(default=5.0, ge=0)
     replan: Literal["never", "on_failure", "after_each"] = "on_failure"
-    max_replans: Whole = Field(default=2, ge=0)
-    max_iterations: Whole = Field(default=1, ge=1)
-    max_rejections: Whole = Field(default=3, ge=0)
+    max_replans: StrictInt = Field(default=2, ge=0)
+    max_iterations: StrictInt = Field(default=1, ge=1)
+    max_rejections: StrictInt = Field(default=3, ge=0)
     tool_texts: Literal["reviewed", "ask", "trust"] = "reviewed"
     data: Literal["show", "ask", "deny"] = "ask"
     data_free: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ class BudgetLimits(Record):
     """
 
     money: Decimal | None = Field(default=None, gt=0, max_digits=20)
-    tokens: Whole | None = Field(default=None, ge=1)
-    steps: Whole | None = Field(default=None, ge=1)
+    tokens: StrictInt | None = Field(default=None, ge=1)
+    steps: StrictInt | None = Field(default=None, ge=1)
     seconds: Number | None = Field(default=None, gt=0)
 
 

@@ -17,8 +17,8 @@ from plansmith.plan.data import (
     FrozenDict,
     Json,
     Record,
+    StrictInt,
     Text,
-    Whole,
     canonical_json,
     content_hash,
     same,
@@ -61,9 +61,9 @@ class Plan(Record):
         'Hello'
     """
 
-    schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
+    schema_version: StrictInt = Field(default=SCHEMA_VERSION, ge=1)
     id: Text | None = None
-    revision: Whole = Field(default=1, ge=1)
+    revision: StrictInt = Field(default=1, ge=1)
     goal: Text = ""
     locale: Text = "en"
     thought: Text = ""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import Message
-from plansmith.plan.data import Flag, Json, Record, Text, Whole, need_plain
+from plansmith.plan.data import Flag, Json, Record, StrictInt, Text, need_plain
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
 
@@ -75,17 +75,17 @@ class RunOptions(Record):
 
     locale: Text = ""
     target: Text = ""
-    top_k: Whole | None = None
+    top_k: StrictInt | None = None
     profile: Profile | None = None
     history: tuple[Annotated[Message, AfterValidator(_readable)], ...] = ()
-    max_steps: Whole | None = None
+    max_steps: StrictInt | None = None
     budget: BudgetLimits | None = None
     mode: Mode = ""
     dialect: Text = ""
     replan: Replan = ""
     team: Team | None = None
     thread: Text = ""
-    message: Whole | None = None
+    message: StrictInt | None = None
     second_person: SecondPerson = "never"
 
 

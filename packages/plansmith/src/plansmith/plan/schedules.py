@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, FrozenDict, Inputs, Instant, Json, Record, Text, Whole
+from plansmith.plan.data import Flag, FrozenDict, Instant, Json, JsonObject, Record, StrictInt, Text
 from plansmith.plan.graph import upstream
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
@@ -105,22 +105,22 @@ class Schedule(Record):
     """
 
     id: str
-    version: Whole = Field(default=1, ge=1)
+    version: StrictInt = Field(default=1, ge=1)
     name: Annotated[str, AfterValidator(_name)]
     timing: Timing
     request: Text = ""
     plan: Plan | None = None
     template: Text = ""
-    inputs: Inputs = Field(default_factory=FrozenDict[Json])
+    inputs: JsonObject = Field(default_factory=FrozenDict[Json])
     options: RunOptions = NO_OPTIONS
     approved: str = ""
     approved_by: str = ""
     approver: str = ""
     overlap: Overlap = Overlap.SKIP
     missed: Missed = Missed.ONE
-    window_minutes: Whole = Field(default=1440, ge=1)
-    jitter_seconds: Whole = Field(default=0, ge=0, le=86_400)
-    max_failures: Whole = Field(default=3, ge=1)
+    window_minutes: StrictInt = Field(default=1440, ge=1)
+    jitter_seconds: StrictInt = Field(default=0, ge=0, le=86_400)
+    max_failures: StrictInt = Field(default=3, ge=1)
     budget: BudgetLimits = BudgetLimits.with_defaults()
     paused: Flag = False
     reason: ShownText = ""
@@ -204,7 +204,7 @@ class Fire(Record):
 
     schedule: str
     due: Instant
-    version: Whole = Field(default=1, ge=1)
+    version: StrictInt = Field(default=1, ge=1)
     kind: FireKind = FireKind.DUE
     state: FireState = FireState.CLAIMED
     run: str = ""

@@ -10,17 +10,17 @@ from pydantic import Discriminator, Field, Tag, model_serializer, model_validato
 
 from plansmith.plan.data import (
     FIXED_TYPES,
-    Filled,
     Flag,
     FrozenDict,
-    Inputs,
     Json,
+    JsonObject,
+    NonEmptyText,
     Number,
     Path,
     Record,
+    StrictInt,
     Text,
     Value,
-    Whole,
 )
 from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find, is_earlier
 
@@ -41,8 +41,8 @@ class Repeat(Record):
     The condition may refer to the result of the step itself, which is that of the last round.
     """
 
-    until: Inputs
-    at_most: Whole = Field(ge=1, le=MOST_ROUNDS)
+    until: JsonObject
+    at_most: StrictInt = Field(ge=1, le=MOST_ROUNDS)
     every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
 
 
@@ -52,15 +52,15 @@ class Retry(Record):
     A call that may have taken effect is made again only if its key makes that harmless.
     """
 
-    at_most: Whole = Field(ge=1, le=MOST_RETRIES)
+    at_most: StrictInt = Field(ge=1, le=MOST_RETRIES)
     every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
 
 
 class Undo(Record):
     """The call of a tool that takes back what a step did; made only by a plan of its own."""
 
-    tool: Filled
-    inputs: Inputs = Field(default_factory=FrozenDict[Json])
+    tool: NonEmptyText
+    inputs: JsonObject = Field(default_factory=FrozenDict[Json])
 
 
 OnError = Literal["fail", "skip", "collect"] | Instead
@@ -91,7 +91,7 @@ class StepFields(Record):
     after: tuple[Text, ...] = ()
     timeout_s: Number | None = Field(default=None, gt=0)
     disabled: Flag = False
-    when: Inputs | None = None
+    when: JsonObject | None = None
     otherwise: Instead | None = None
     repeat: Repeat | None = None
     on_error: OnError = "fail"
@@ -204,8 +204,8 @@ class ToolStep(StepFields):
     """Call a tool."""
 
     kind: Literal["tool"] = "tool"
-    tool: Filled
-    inputs: Inputs = Field(default_factory=FrozenDict[Json])
+    tool: NonEmptyText
+    inputs: JsonObject = Field(default_factory=FrozenDict[Json])
     ref_fields = ("inputs",)
 
     @property
@@ -217,9 +217,9 @@ class AgentStep(StepFields):
     """Give a task to an agent."""
 
     kind: Literal["agent"] = "agent"
-    agent: Filled
-    task: Filled
-    inputs: Inputs = Field(default_factory=FrozenDict[Json])
+    agent: NonEmptyText
+    task: NonEmptyText
+    inputs: JsonObject = Field(default_factory=FrozenDict[Json])
     ref_fields = ("task", "inputs")
 
     @property
@@ -231,9 +231,9 @@ class AskStep(StepFields):
     """Ask the person; the answer is the step's output."""
 
     kind: Literal["ask"] = "ask"
-    question: Filled
+    question: NonEmptyText
     options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
-    answer_schema: Inputs | None = None
+    answer_schema: JsonObject | None = None
     ref_fields = ("question",)
 
 
@@ -245,10 +245,10 @@ class PlanStep(StepFields):
     """
 
     kind: Literal["plan"] = "plan"
-    template: Filled
-    version: Whole | None = Field(default=None, ge=1)
+    template: NonEmptyText
+    version: StrictInt | None = Field(default=None, ge=1)
     content: Text | None = None
-    inputs: Inputs = Field(default_factory=FrozenDict[Json])
+    inputs: JsonObject = Field(default_factory=FrozenDict[Json])
     ref_fields = ("inputs",)
 
 
@@ -266,7 +266,7 @@ class ReplyStep(StepFields):
     """
 
     kind: Literal["reply"] = "reply"
-    instruction: Filled
+    instruction: NonEmptyText
     style: ReplyStyle = "worded"
     ref_fields = ("instruction",)
 
@@ -329,8 +329,8 @@ class MapStep(StepFields):
     kind: Literal["map"] = "map"
     over: Value
     each: InnerStep
-    width: Whole = Field(default=4, ge=1, le=256)
-    most: Whole | None = Field(default=None, ge=1)
+    width: StrictInt = Field(default=4, ge=1, le=256)
+    most: StrictInt | None = Field(default=None, ge=1)
     ref_fields = ("over",)
 
     @model_validator(mode="before")

@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Record, Whole
+from plansmith.plan.data import Record, StrictInt
 from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence, did_you_mean
 
@@ -41,7 +41,7 @@ class Timing(Record):
     `check_timing` checks the rest, such as whether the time zone exists on this machine.
     """
 
-    every_minutes: Whole | None = Field(default=None, ge=1)
+    every_minutes: StrictInt | None = Field(default=None, ge=1)
     daily_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
     cron: str | None = Field(default=None, min_length=9)
     once_at: str | None = Field(default=None, min_length=10)

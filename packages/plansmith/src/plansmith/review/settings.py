@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from plansmith.plan.data import Record, Whole
+from plansmith.plan.data import Record, StrictInt
 from plansmith.plan.run_options import SecondPerson
 
 MOST_ITEMS: Final = 20
@@ -29,5 +29,5 @@ class ReviewPolicy(Record):
 
     ask: Literal["always", "writes"] = "writes"
     never_for: tuple[str, ...] = ()
-    most_items: Whole = Field(default=MOST_ITEMS, ge=1)
+    most_items: StrictInt = Field(default=MOST_ITEMS, ge=1)
     second_person: SecondPerson = "never"

@@ -11,7 +11,7 @@ from plansmith.check.arguments import Placeholders, argument_problems
 from plansmith.check.names import KnownTool
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Inputs, Instant, Json, Record, Text, Whole, canonical_json
+from plansmith.plan.data import Instant, Json, JsonObject, Record, StrictInt, Text, canonical_json
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -27,9 +27,9 @@ class Template(Record):
     """A plan that can be used again; a version of it never changes."""
 
     name: Name
-    version: Whole = Field(default=1, ge=1)
+    version: StrictInt = Field(default=1, ge=1)
     request: Text = ""
-    parameters: Inputs = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
     plan: Plan
     saved_by: str = ""
     saved_at: Instant | None = None
