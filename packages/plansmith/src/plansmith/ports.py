@@ -19,16 +19,7 @@ from plansmith.plan.briefs import (
     TriageBrief,
     Usage,
 )
-from plansmith.store_ports import (
-    Beat,
-    Claim,
-    Finding,
-    News,
-    PlanStore,
-    Record,
-    Sound,
-    Store,
-)
+from plansmith.store_ports import Beat, Claim, Finding, News, PlanStore, Record, Sound, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -312,6 +303,13 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class TimeLimited(Agent, Protocol):
+    """An agent with a time limit of its own, for steps that have none."""
+
+    timeout_s: float | None
+
+
 class ContextSource(Protocol):
     """A source of background: documents, a database's schema, a search."""
 
@@ -468,4 +466,13 @@ class Clock(Protocol):
         Args:
             seconds: How long.
         """
+        ...
+
+
+@runtime_checkable
+class BootClock(Clock, Protocol):
+    """A clock that counts the time in which the machine slept."""
+
+    def since_boot(self) -> float:
+        """Returns seconds since the machine started."""
         ...

@@ -44,7 +44,7 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
+from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
 
 
 class SecretUse(NamedTuple):
@@ -123,14 +123,14 @@ class Callees:
         return Effect.READ
 
     def timeout(self, unit: Unit) -> float:
-        """Returns the time limit of a call in seconds; an agent may say its own."""
+        """Returns the time limit of a call in seconds; an agent may have its own."""
         seconds = unit.step.timeout_s
         if seconds is None:
-            name = unit.callee
-            if name in self.specs:
-                seconds = self.specs[name].timeout_s
-            else:
-                seconds = getattr(self.agents.get(name), "timeout_s", None)
+            spec, agent = self.specs.get(unit.callee), self.agents.get(unit.callee)
+            if spec is not None:
+                seconds = spec.timeout_s
+            elif isinstance(agent, TimeLimited):
+                seconds = agent.timeout_s
             seconds = seconds or DEFAULT_TIMEOUT
         return min(LONGEST_TIMEOUT_S, seconds)
 

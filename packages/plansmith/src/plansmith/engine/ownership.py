@@ -12,7 +12,7 @@ from plansmith.engine.processes import Machine, ThisMachine, described, is_this_
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.ids import NO_RUN
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Beat, Claim, Clock, Store
+from plansmith.ports import Beat, BootClock, Claim, Clock, Store
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
@@ -44,8 +44,7 @@ class Owners:
     ) -> None:
         self._store, self._clock, self._machine = store, clock, machine or ThisMachine()
         self.me = self._machine.this_process
-        # With the time in which the machine slept, where the clock tells it.
-        now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
+        now = clock.since_boot if isinstance(clock, BootClock) else clock.monotonic
         self._claims: dict[str, HeldClaim] = {}
         self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, claims=self._claims)
         self._others = OtherMachines(store, now=now)

@@ -49,11 +49,7 @@ class RecordingModel:
     async def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Yields what the wrapped model says and records it, failures too."""
         deltas: list[Json] = []
-        line: dict[str, Json] = {
-            "model": self.name,
-            "request": _request(prompt),
-            "deltas": deltas,
-        }
+        line: dict[str, Json] = {"model": self.name, "request": _request(prompt), "deltas": deltas}
         pieces: Any = self._model.stream(prompt)
         closing = aclosing(pieces) if hasattr(pieces, "aclose") else nullcontext()
         try:
