@@ -224,7 +224,7 @@ def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
 def _after_unknown(step: str, value: Json, run: Run, known: Environment) -> AfterAnswer:
     """Returns what follows: the call is done, did not happen, or is made again.
 
-    `{"done": result}` tells the result too; it has to, where something uses the result.
+    `{"done": result}` gives the result as well, which is required where something uses it.
     """
     if isinstance(value, dict) and value.keys() == {DONE}:
         result = value[DONE]
@@ -281,7 +281,7 @@ def _user_of(name: str, run: Run, known: Environment) -> str:
 
 
 def _not_done(name: str, run: Run, known: Environment) -> AfterAnswer:
-    """Returns that a call did not happen: it has failed, which the plan may pass over."""
+    """Returns the failure of a call that did not happen; the plan may go on without it."""
     error = Sentence("a person says that it did not happen")
     unit = named_unit(run.plan, name, known.templates) if run.plan else None
     if run.plan is None or unit is None:

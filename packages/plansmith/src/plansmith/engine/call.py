@@ -200,7 +200,7 @@ class Callees:
     ) -> Outcome:
         """Returns the outcome of a call that may have taken effect: repeated if harmless, or asked.
 
-        `again` tells whether another try of a read may help. What a peer says of it does not count.
+        `again`: whether another try of a read may help; what a peer says about that does not count.
         """
         unsure = not self.is_read(unit)
         again = self.is_repeatable(unit) if unsure else again
@@ -254,7 +254,7 @@ class Callees:
 
 
 async def _written(text: str) -> str:
-    """Returns a reply that nobody has to write."""
+    """Returns a reply whose text is given, as a call would."""
     return text
 
 

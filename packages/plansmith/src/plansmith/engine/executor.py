@@ -137,7 +137,7 @@ class Executor:
         return self._journal.run
 
     async def _open(self) -> None:
-        """Records what became of calls that a crash interrupted; else opens with the first step."""
+        """Records what became of calls interrupted by a crash; `run_started` comes with a step."""
         left = settle_after_crash(self._journal.run, self._templates, self._callees)
         if left:
             await self._journal.append(*self._opening, *left)
@@ -275,8 +275,8 @@ class Executor:
             unit = state.units[name]
             if name in state.resting or (name in state.made and self._reuse_result(unit)):
                 continue
-            has_rules = state.skipped_by_plan or unit.step.when is not None
-            if has_rules and state.skip_by_plan(unit):
+            may_be_skipped = state.skipped_by_plan or unit.step.when is not None
+            if may_be_skipped and state.skip_by_plan(unit):
                 continue
             if not self._budget.is_limited or self._reserve_budget(unit):
                 started += self._begin(unit)
@@ -301,7 +301,7 @@ class Executor:
         return busy.count(unit.callee) >= limit
 
     def _reuse_result(self, unit: Unit) -> bool:
-        """Reuses the result of the same call, made before the plan changed; false if it repeats."""
+        """Reuses the result of the same call from before the plan changed; tells whether it did."""
         if self._callees.is_read(unit) and not unit.is_item:
             return False
         try:
@@ -352,7 +352,7 @@ class Executor:
     def _ask_for_consent(
         self, unit: Unit, inputs: dict[str, Json], permit: e.StepReplied | None
     ) -> bool:
-        """Asks a person before values from tools reach a change, or fails; false if it may go."""
+        """Asks a person before values from tools reach a change, or fails; else returns false."""
         first = self._consent.needed(unit, inputs, permit, self._state)
         if isinstance(first, Failed):
             self._state.fail(unit, first.error)

@@ -232,7 +232,7 @@ class Journal:
             self.claim = None
 
     async def _confirm(self, claim: HeldClaim) -> None:
-        """Makes sure that the run is still this process's, which may have been stopped."""
+        """Makes sure that this process, which may have been stopped, still owns the run."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
             began = claim.lease.now()
             await self._until_answered(claim.confirm)

@@ -91,9 +91,9 @@ class Lease:
         self._renewing: asyncio.Task[None] | None = None
 
     def may_be_over(self, since: float) -> bool:
-        """Tells whether others may have taken the runs of this process, perhaps by force.
+        """Tells whether the lease may be over, so that others may have taken the runs.
 
-        So it is if the lease was not renewed in time, or this process was stopped since then.
+        It may be if it was not renewed in time, or if this process was stopped since then.
         """
         now = self.now()
         return now - since > _STOPPED_S or now - self._renewed > self.seconds
@@ -201,7 +201,7 @@ class OtherMachines:
         return sum(not self.is_silent(name) for name in self.beats)
 
     def names(self, *, kinds: Collection[str]) -> list[str]:
-        """Returns the processes of some kinds, on this machine too."""
+        """Returns the processes of some kinds, including those on this machine."""
         return [each.process for each in self.beats.values() if each.kind.split()[0] in kinds]
 
     def beats_of(self, owner: str) -> int:

@@ -24,7 +24,7 @@ Liveness: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
 class LiveProcess(NamedTuple):
-    """A process, what it told about itself, whether it lives, and the runs it executes."""
+    """A process, what it said about itself, whether it lives, and the runs it executes."""
 
     beat: Beat
     lives: bool
@@ -54,7 +54,7 @@ class Owners:
         self._on_lost: list[Callable[[str], None]] = []
 
     def on_lost(self, tell: Callable[[str], None]) -> None:
-        """Has `tell` called with each run that another process takes over."""
+        """Calls `tell` with each run that another process takes over."""
         self._on_lost.append(tell)
 
     # Owning.
@@ -83,7 +83,7 @@ class Owners:
             journal.drop_claim()
 
     async def claim(self, run: str, *, force: bool = False) -> HeldClaim:
-        """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
+        """Claims a run that nobody owns or whose owner is dead; by `force`, even from a living one.
 
         Several tasks of this process share one claim.
         """
@@ -116,7 +116,7 @@ class Owners:
             self.lease.recheck_claims()
 
     def _end_use(self, held: HeldClaim) -> int:
-        """Counts one task less; returns the term that is to be released."""
+        """Counts one task less; returns the term to release, or 0."""
         held.uses -= 1
         if held.uses > 0:
             return 0
@@ -146,7 +146,7 @@ class Owners:
             instead_of, beats = found.term, -1 if force else self._beats_of(found.owner)
 
     async def _need_dead(self, run: str, owner: str) -> None:
-        """Returns if an owner is dead, when that is certain; raises `RunBusy` if it lives."""
+        """Returns once it is certain that an owner is dead; raises `RunBusy` if it lives."""
         while others := self._elsewhere(owner):
             await others.refresh()
             if not others.is_silent(owner):
@@ -168,7 +168,7 @@ class Owners:
         await self._store.release("", 0)
 
     async def end(self) -> None:
-        """Owns nothing from now on, and tells the other processes so."""
+        """Owns nothing from now on, and lets the other processes know."""
         self.close()
         await self.lease.end()
 
@@ -180,7 +180,7 @@ class Owners:
     # Who lives.
 
     def _elsewhere(self, owner: str) -> OtherMachines | None:
-        """Returns what tells about an owner on another machine; None for one on this."""
+        """Returns what is known of other machines if an owner is on one; else None."""
         return self._others if self._machine.is_elsewhere(owner) else None
 
     def _beats_of(self, owner: str) -> int:

@@ -24,7 +24,7 @@ _named: tuple[int, str] = (0, "")
 
 
 class Machine(Protocol):
-    """Names the process that asks, and tells which owners of runs are processes that live here."""
+    """Names this process, and says which owners of runs are processes that live here."""
 
     def this_process(self) -> str: ...
 
@@ -102,7 +102,7 @@ def described(owner: str) -> str:
 
 
 class ThisMachine:
-    """The real machine, as its kernel tells.
+    """The real machine, as its kernel describes it.
 
     A program may open one store twice. Each opening has its own name, so that the two do not
     execute one run: the first in a process has the name of the process, others add a number.
@@ -119,7 +119,7 @@ class ThisMachine:
         return f"{this_process()}.{self._number}" if self._number else this_process()
 
     def lives_here(self, owner: str) -> bool:
-        """Tells whether an owner's process exists; in this process, also whether it is open."""
+        """Tells whether an owner's process exists and, if it is this one, is still open."""
         process, number = _opening(owner)
         return lives_here(process) and (process != this_process() or number in _open)
 

@@ -272,7 +272,7 @@ def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Enviro
         # The parts of a changed list would be found neither by an undo nor by a new plan.
         raise Refused(Sentence("these values cannot be changed here, only in the plan"), hint=hint)
     spec = known.tools.get(step.tool) if isinstance(step, ToolStep) else None
-    # Of a tool that is not there the check of the plan, or the call, tells.
+    # A tool that is not there is reported when the plan is checked, or the call made.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
     if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
         raise Refused(f"{Unit('', step).callee}: {why}")

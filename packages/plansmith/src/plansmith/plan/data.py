@@ -205,7 +205,7 @@ def content_hash(value: object) -> str:
 
 
 def call_mark(inputs: object) -> str:
-    """Returns by what a call is recognised: the same for the same inputs in any order of keys."""
+    """Returns what identifies a call: the same for equal inputs, in any order of keys."""
     return content_hash(inputs)[:CALL_MARK]
 
 

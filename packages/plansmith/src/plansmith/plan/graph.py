@@ -66,7 +66,7 @@ def cycle_problems(graph: Needs) -> list[Problem]:
 
 
 def _ring(graph: Needs) -> list[str]:
-    """Returns nodes of which each waits for the next, and the last for the first."""
+    """Returns the nodes of a cycle: each waits for the next, and the last for the first."""
     try:
         TopologicalSorter({node: sorted(before) for node, before in graph.items()}).prepare()
     except CycleError as error:

@@ -241,7 +241,7 @@ class PlanStep(StepFields):
     """Run a template (a saved plan) with parameters.
 
     `content` is the hash of the template's own plan, set when a plan is proposed, so that an
-    approval of this plan's hash covers the template too.
+    approval of this plan's hash includes the template.
     """
 
     kind: Literal["plan"] = "plan"
@@ -271,7 +271,7 @@ class ReplyStep(StepFields):
     ref_fields = ("instruction",)
 
     def skipped_with(self, skipped: Collection[str]) -> str:
-        """Returns the first of the steps it needs, if all are skipped: it tells what there is."""
+        """Returns the first step it needs if all are skipped: with some, it says what there is."""
         missing = sorted(self.needed & {*skipped})
         return missing[0] if missing and len(missing) == len(self.needed) else ""
 

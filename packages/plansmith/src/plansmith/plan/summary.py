@@ -78,7 +78,7 @@ class RunSummary:
 class Headline(NamedTuple):
     """A run in a list: its id, the number of its last event, its status and summary.
 
-    `status` is empty if nobody has told it; `summary` is None unless it is of the last event.
+    `status` is empty if it is not known; `summary` is None unless made at the last event.
     """
 
     run: str
