@@ -16,7 +16,7 @@ from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Owners
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
-from plansmith.review.coverage import BeyondApproval
+from plansmith.review.coverage import Coverage
 from plansmith.runs import deletion, unapproved
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
@@ -125,11 +125,7 @@ MUTATIONS: Mapping[str, Plant] = {
     "a call is made before its intent is stored": _call_before_intent,
     "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _yes),
     "an exception after a write counts as a certain failure": _certain_failure,
-    "a process that wakes does not look at its lease": lambda: (
-        Lease,
-        "may_be_over",
-        _no,
-    ),
+    "a process that wakes does not look at its lease": lambda: (Lease, "may_be_over", _no),
     "a living process on another machine counts as dead": lambda: (
         OtherMachines,
         "is_silent",
@@ -143,8 +139,8 @@ MUTATIONS: Mapping[str, Plant] = {
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
     "a new plan is not compared with the approved one": lambda: (
         unapproved,
-        "beyond_approval",
-        _answering_later(BeyondApproval(())),
+        "uncovered",
+        _answering_later(Coverage(())),
     ),
     "two schedulers win the same fire": _every_fire_won,
     "secrets are not hidden": lambda: (SecretBox, "hide", lambda _, value: value),
@@ -158,7 +154,11 @@ MUTATIONS: Mapping[str, Plant] = {
         "dead_servers",
         _answering_later(set[str]()),
     ),
-    "a claim stays when the store loses an answer": lambda: (Lease, "recheck_claims", _answering(None)),
+    "a claim stays when the store loses an answer": lambda: (
+        Lease,
+        "recheck_claims",
+        _answering(None),
+    ),
     "a claim goes although its process has renewed its lease": _whoever_lives,
     "a run rests when a person decides while it is planned again": _decisions_end_replanning,
     "decisions are missed while a server starts": _late_position,

@@ -49,7 +49,7 @@ class Actor(
 
     @property
     def label(self) -> str:
-        """The actor's name in one text, where a program is called one."""
+        """The actor's name as one text; before that of a program stands `program`."""
         return f"program {self.name}".rstrip() if self.kind == "program" else self.name
 
 
