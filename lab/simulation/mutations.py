@@ -16,7 +16,7 @@ from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Owners
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
-from plansmith.review.coverage import Coverage
+from plansmith.review.coverage import BeyondApproval
 from plansmith.runs import deletion, unapproved
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
@@ -125,7 +125,11 @@ MUTATIONS: Mapping[str, Plant] = {
     "a call is made before its intent is stored": _call_before_intent,
     "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _yes),
     "an exception after a write counts as a certain failure": _certain_failure,
-    "a process that wakes does not look at its lease": lambda: (Lease, "may_be_over", _no),
+    "a process that wakes does not look at its lease": lambda: (
+        Lease,
+        "may_be_over",
+        _no,
+    ),
     "a living process on another machine counts as dead": lambda: (
         OtherMachines,
         "is_silent",
@@ -139,8 +143,8 @@ MUTATIONS: Mapping[str, Plant] = {
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
     "a new plan is not compared with the approved one": lambda: (
         unapproved,
-        "uncovered",
-        _answering_later(Coverage(())),
+        "beyond_approval",
+        _answering_later(BeyondApproval(())),
     ),
     "two schedulers win the same fire": _every_fire_won,
     "secrets are not hidden": lambda: (SecretBox, "hide", lambda _, value: value),

@@ -40,9 +40,7 @@ APPEND: Final = (
         put_again=PUT_AGAIN,
     )
 )
-HASH: Final = """
-    SELECT hash FROM events WHERE run = (SELECT id FROM runs WHERE name = %s) AND number = %s
-"""
+HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"
 
 
 def units_of(
