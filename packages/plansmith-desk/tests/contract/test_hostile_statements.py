@@ -36,10 +36,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits are tested on
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"
 WIDE = ", ".join(["zeroblob(249000)"] * 1500)
 MANY = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 1000)"
-EXPLODING = [
-    "SELECT repeat('x', 3000000000)",
-    "SELECT list(range) FROM range(2000000000)",
-]
+EXPLODING = ["SELECT repeat('x', 3000000000)", "SELECT list(range) FROM range(2000000000)"]
 # It looks neither at the time nor at an interruption while it makes one long text after another.
 DEAF = "SELECT max(length(lpad(range::VARCHAR, 200000000, 'x'))) FROM range(5000)"
 PROGRAM = """
@@ -371,9 +368,7 @@ UNDONE = [
 ]
 
 
-async def test_what_postgres_lets_a_reader_do_is_undone_when_the_statement_ends(
-    shop: Shop,
-) -> None:
+async def test_what_postgres_lets_a_reader_do_is_undone_when_the_statement_ends(shop: Shop) -> None:
     before = shop.state()
     for statement in UNDONE:
         try:
@@ -442,10 +437,7 @@ async def test_a_role_that_may_do_more_than_tables_is_refused_with_the_way_to_ma
     with pytest.raises(Misconfigured, match=f"(?s){reason}.*CREATE ROLE plansmith_reader"):
         await shop.ask("SELECT 1", user=role)
     tools = SqlTools({"shop": shop.server.dsn_of(shop.name, user=role)}, writable=["shop"])
-    for tool, given in (
-        ("sql.tables", {}),
-        ("sql.execute", {"statement": "DELETE FROM orders"}),
-    ):
+    for tool, given in (("sql.tables", {}), ("sql.execute", {"statement": "DELETE FROM orders"})):
         with pytest.raises(Misconfigured, match=reason):
             await tools.call(tool, given, Call(key="k"))
     assert shop.sql("SELECT count(*) FROM orders") == "2"

@@ -185,9 +185,7 @@ async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: AnyS
     assert all(each.summary is not None for each in headlines), "they were stored by the way"
 
 
-async def test_a_summary_of_an_earlier_event_never_replaces_a_later_one(
-    store: AnyStore,
-) -> None:
+async def test_a_summary_of_an_earlier_event_never_replaces_a_later_one(store: AnyStore) -> None:
     smith = smith_on(store)
     run = await waiting(smith, "g")
     [before] = await store.headlines(limit=1)

@@ -185,9 +185,7 @@ async def test_a_link_of_somebody_else_asks_before_it_replaces_a_log_in(house: H
         assert (await browser.get(own, headers=both)).status_code == 303
 
 
-async def test_every_answer_forbids_scripts_of_others_and_is_of_this_server(
-    house: House,
-) -> None:
+async def test_every_answer_forbids_scripts_of_others_and_is_of_this_server(house: House) -> None:
     for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
         headers = (await house.client.get(path)).headers
         assert headers["content-security-policy"].startswith("default-src 'self'"), path

@@ -34,9 +34,7 @@ async def replanned(house: House, run_id: str) -> Any:
     return run
 
 
-async def test_a_conversation_asks_follows_up_changes_and_approves_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_a_conversation_asks_follows_up_changes_and_approves_nothing(tmp_path: Path) -> None:
     model, tools = TripModel(), TripTools()
     async with serving(tmp_path, model=model, store="sqlite", tools=tools) as house:
         asked = await begun(house, "Plan a trip")

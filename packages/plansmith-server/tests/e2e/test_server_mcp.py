@@ -119,9 +119,7 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
         assert house.tools.calls == []
 
 
-async def test_a_question_is_answered_over_mcp_and_journaled_as_a_programs(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_is_answered_over_mcp_and_journaled_as_a_programs(tmp_path: Path) -> None:
     ask = {"id": "which", "kind": "ask", "question": "Which city?"}
     async with serving(tmp_path) as house, client(house) as made:
         both = plan(ask, tool_step("a", inputs={"city": "{{which}}"}))

@@ -149,14 +149,7 @@ def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
 def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     travel: Travel, pipe: Pipe
 ) -> None:
-    lines = (
-        "/nothing",
-        "x" * 100_001,
-        "/undo 99",
-        f"/undo {'9' * 5000}",
-        "Plan a trip",
-        "/thread",
-    )
+    lines = ("/nothing", "x" * 100_001, "/undo 99", f"/undo {'9' * 5000}", "Plan a trip", "/thread")
     code, out, err = pipe(*lines, flags=("--json", *PY))
     answers = turns(out)
     assert [each["exit"] for each in answers] == [2, 4, 4, 2, 5, 0]

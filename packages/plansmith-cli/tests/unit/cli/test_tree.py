@@ -12,7 +12,7 @@ PLAN = Plan.model_validate(
             {"id": "q", "question": "Which?"},
             {"id": "m", "over": {"$from": "oslo"}, "each": {"tool": "mail"}},
             {"id": "say", "instruction": "Tell {{oslo.temp}} and {{m}}", "after": ["q"]},
-        ],
+        ]
     }
 )
 

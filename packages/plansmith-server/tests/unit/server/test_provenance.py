@@ -60,9 +60,7 @@ def test_what_the_person_said_is_theirs_and_the_rest_the_models_or_a_default() -
 
 
 @pytest.mark.parametrize("origin", ["rules", "submitted", "program", "template", "rerun"])
-def test_a_value_that_no_model_wrote_is_never_called_the_models_or_the_persons(
-    origin: str,
-) -> None:
+def test_a_value_that_no_model_wrote_is_never_called_the_models_or_the_persons(origin: str) -> None:
     events = journal(e.RunCreated(request="weather in Oslo"), proposed(plan(city="Rome"), origin))
     assert known_after(events, {}, Known()).marks == {"a": {"inputs.city": origin}}
 

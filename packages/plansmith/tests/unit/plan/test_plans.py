@@ -17,13 +17,7 @@ from plansmith import Plan, Plansmith, plan_hash, read_plan, tool
 from plansmith.errors import PlansmithError
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import FrozenDict, content_hash
-from plansmith.plan.diff import (
-    apply_changes,
-    apply_diff,
-    diff_plans,
-    rename_steps,
-    undone_edits,
-)
+from plansmith.plan.diff import apply_changes, apply_diff, diff_plans, rename_steps, undone_edits
 from plansmith.plan.plan import frozen_copy
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep

@@ -23,13 +23,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import content_hash
 from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, changes
 from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
-from plansmith_connect.mcp.listing import (
-    full_name,
-    is_sound,
-    read_listing,
-    server_name,
-    wire_names,
-)
+from plansmith_connect.mcp.listing import full_name, is_sound, read_listing, server_name, wire_names
 from plansmith_connect.mcp.settings import Found, McpSettings, ServerSettings, all_servers
 
 

@@ -109,11 +109,7 @@ async def test_a_model_that_is_busy_may_be_asked_again(shop: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "DELETE FROM orders",
-        "SELECT 1; DELETE FROM orders",
-        "ATTACH 'other.db' AS other",
-    ],
+    ["DELETE FROM orders", "SELECT 1; DELETE FROM orders", "ATTACH 'other.db' AS other"],
 )
 @pytest.mark.parametrize("run", [True, False])
 async def test_a_statement_that_writes_is_refused_and_changes_nothing(

@@ -142,9 +142,7 @@ async def test_a_pipe_in_a_folder_of_tables_and_files_is_refused(pipe: Path) -> 
     for call in (
         tables.call("tables.describe", {"table": "sales.csv"}, Call(key="k")),
         tables.call(
-            "tables.sql",
-            {"query": "SELECT 1 FROM t", "tables": {"t": "sales.csv"}},
-            Call(key="k"),
+            "tables.sql", {"query": "SELECT 1 FROM t", "tables": {"t": "sales.csv"}}, Call(key="k")
         ),
         files.call("files.read", {"path": "sales.csv"}, Call(key="k")),
     ):

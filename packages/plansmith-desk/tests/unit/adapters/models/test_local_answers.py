@@ -120,11 +120,7 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
             {"same": False, "added": ["x"], "removed": [], "changed": []},
             "两者不同：新增 1 处。",
         ),
-        (
-            "比较",
-            {"same": False, "added": [], "removed": [], "changed": []},
-            "两者内容不同。",
-        ),
+        ("比较", {"same": False, "added": [], "removed": [], "changed": []}, "两者内容不同。"),
         ("Twice?", {"groups": [], "count": 0}, "No duplicate files were found."),
         (
             "Twice?",

@@ -214,9 +214,7 @@ def answered(engine: Engine) -> str:
         engine.close()
 
 
-def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
-    tmp_path: Path,
-) -> None:
+def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(tmp_path: Path) -> None:
     cache = PromptCache(tmp_path / "states")
     loud = write_adapter(tmp_path / "loud.gguf")
     answers = [
@@ -335,11 +333,7 @@ SCHEMAS: dict[str, Any] = {
     "all optional": obj(a={"type": "string"}, b={"type": "integer"}, c={"type": "boolean"}),
     "required unnamed": {"type": "object", "required": ["x"]},
     "closed and empty": {"type": "object", "additionalProperties": False},
-    "table": {
-        "type": "object",
-        "additionalProperties": {"type": "integer"},
-        "minProperties": 1,
-    },
+    "table": {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1},
     "any of": {"anyOf": [{"type": "string"}, obj(("k",), k={"enum": ["v"]})]},
     "one of": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
     "all of": {"allOf": [obj(("a",), a={"type": "string"}), obj(("b",), b={"type": "integer"})]},

@@ -313,11 +313,7 @@ async def test_a_weekday_that_some_understand_otherwise_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("start", "end", "days"),
-    [
-        ("1 March", "24 December", 298),
-        ("24 December", "3 January", 10),
-        ("国庆节", "元旦", 92),
-    ],
+    [("1 March", "24 December", 298), ("24 December", "3 January", 10), ("国庆节", "元旦", 92)],
 )
 async def test_a_span_between_days_without_years_goes_forward(
     start: str, end: str, days: int

@@ -382,14 +382,12 @@ async def test_a_name_alone_stands_for_the_one_file_in_a_subfolder(desk: Path) -
     assert [each["path"] for each in counted["files"]] == ["contracts/lease.txt"]
 
 
-async def test_several_files_are_read_at_once_and_long_ones_are_cut_fairly(
-    tmp_path: Path,
-) -> None:
+async def test_several_files_are_read_at_once_and_long_ones_are_cut_fairly(tmp_path: Path) -> None:
     put(tmp_path, a_txt="short", b_txt="b" * 900, c_txt="c" * 700, d_md="other")
     (tmp_path / "e.txt").write_bytes(b"\0")
     found = await use(tmp_path, "files.read_all", DocumentLimits(letters=1_005), pattern="*.txt")
     assert [(each["path"], len(each["text"])) for each in found["files"]] == [
-        *(("a.txt", 5), ("b.txt", 500), ("c.txt", 500)),
+        *(("a.txt", 5), ("b.txt", 500), ("c.txt", 500))
     ]
     assert found["left_out"] == 1
     assert found["notes"] == [

@@ -116,10 +116,7 @@ async def test_files_with_a_text_are_found_in_whatever_case_and_depth(folder: Pa
             {
                 "path": "sub/c.txt",
                 "count": 2,
-                "lines": [
-                    {"line": 2, "text": "The SEA, the sea"},
-                    {"line": 4, "text": "sea"},
-                ],
+                "lines": [{"line": 2, "text": "The SEA, the sea"}, {"line": 4, "text": "sea"}],
             }
         ],
         "searched": 3,
@@ -363,10 +360,7 @@ async def test_an_edit_needs_the_text_as_often_as_said(work: Path) -> None:
 
 
 async def test_sizes_are_limited_on_every_way(work: Path) -> None:
-    for tool, words in (
-        ("files.write", {"text": "x" * 11}),
-        ("files.append", {"text": "x" * 11}),
-    ):
+    for tool, words in (("files.write", {"text": "x" * 11}), ("files.append", {"text": "x" * 11})):
         with pytest.raises(ToolFailed, match="larger than 10 bytes"):
             await change(work, tool, 10, path="big", **words)
     assert not (work / "big").exists()
@@ -374,9 +368,7 @@ async def test_sizes_are_limited_on_every_way(work: Path) -> None:
         await change(work, "files.replace", 10, path="a.txt", old="one", new="x" * 20)
 
 
-async def test_files_are_found_by_pattern_below_without_links_and_hidden_ones(
-    work: Path,
-) -> None:
+async def test_files_are_found_by_pattern_below_without_links_and_hidden_ones(work: Path) -> None:
     for patterns, names in (
         (["*"], ["a.txt", "sub/b.csv"]),
         (["*.csv", "sub/*", "**/*.csv", "s**/b.csv"], ["sub/b.csv"]),

@@ -33,8 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["data/sales 2026.csv", "sales 2026.csv", "sales 2026", "SALES_2026", "sales-2026.csv"],
+    "name", ["data/sales 2026.csv", "sales 2026.csv", "sales 2026", "SALES_2026", "sales-2026.csv"]
 )
 async def test_a_table_is_found_by_path_and_by_name(folder: Path, name: str) -> None:
     assert (await use(folder, "describe", table=name))["rows"] == 4
@@ -57,9 +56,7 @@ async def test_a_column_is_meant_in_any_case_with_spaces_or_underscores(
     assert (await use(folder, "sql", query=query))["rows"] == [{"x": 2}]
 
 
-async def test_a_column_can_be_qualified_by_the_name_of_a_file_that_is_a_path(
-    folder: Path,
-) -> None:
+async def test_a_column_can_be_qualified_by_the_name_of_a_file_that_is_a_path(folder: Path) -> None:
     query = 'SELECT staff.name AS n FROM staff.json JOIN sales_2026 ON region = staff."from"'
     assert (await use(folder, "sql", query=query))["rows"] == [{"n": "Ann"}] * 2
 
@@ -125,15 +122,9 @@ async def test_the_top_rows_of_a_column_leave_out_what_has_no_value_and_tell_of_
             {"by": "region", "value": "unit_price", "how": "count"},
             [("North", 2), ("South", 1), ("West", 0)],
         ),
-        (
-            {"by": "month", "value": "units"},
-            [("2026-01", 11), ("2026-02", 2), ("2026-03", 1)],
-        ),
+        ({"by": "month", "value": "units"}, [("2026-01", 11), ("2026-02", 2), ("2026-03", 1)]),
         ({"by": "季度", "value": "units"}, [("2026-Q1", 14)]),
-        (
-            {"by": "weekday", "value": "units"},
-            [("Friday", 2), ("Saturday", 10), ("Sunday", 2)],
-        ),
+        ({"by": "weekday", "value": "units"}, [("Friday", 2), ("Saturday", 10), ("Sunday", 2)]),
         ({"by": "region, paid"}, [("North", 1, 2), ("South", 0, 1), ("West", 0, 1)]),
     ],
 )

@@ -417,9 +417,7 @@ async def test_a_table_of_a_database_is_asked_by_its_name(shop: Path, name: str)
     assert state(shop) == before
 
 
-async def test_tables_of_a_database_are_joined_with_each_other_and_with_files(
-    shop: Path,
-) -> None:
+async def test_tables_of_a_database_are_joined_with_each_other_and_with_files(shop: Path) -> None:
     query = (
         "SELECT name, sum(total) AS t FROM orders o JOIN customers c ON c.id = o.customer_id "
         "GROUP BY name ORDER BY t DESC"
@@ -429,9 +427,7 @@ async def test_tables_of_a_database_are_joined_with_each_other_and_with_files(
     assert await sql(shop, query) == [{"name": "Ann", "amount": 3}]
 
 
-async def test_a_table_of_a_database_is_described_grouped_ordered_and_exported(
-    shop: Path,
-) -> None:
+async def test_a_table_of_a_database_is_described_grouped_ordered_and_exported(shop: Path) -> None:
     described = await use(shop, "describe", table="shop.db/orders")
     kinds = {each["name"]: each["type"] for each in described["columns"]}
     assert kinds["day"] == "date"

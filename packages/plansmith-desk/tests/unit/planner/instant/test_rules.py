@@ -131,9 +131,7 @@ async def test_a_phrasing_is_left_to_the_model_where_a_tool_of_that_name_has_ano
     assert await instant("2+2", tools=[other], rehearse=no_rehearsal, locale="en") is None
 
 
-async def test_a_phrasing_is_left_to_the_model_where_its_tool_changes_something(
-    desk: Desk,
-) -> None:
+async def test_a_phrasing_is_left_to_the_model_where_its_tool_changes_something(desk: Desk) -> None:
     await desk.plan("")
     writes = desk.tools["calculator.compute"].model_copy(update={"effect": Effect.WRITE})
     rehearse = rehearsal_with(desk.by_tool)

@@ -124,10 +124,7 @@ def test_a_file_that_is_no_model_is_refused_by_name(model: Path, kind: str) -> N
 
 @pytest.mark.parametrize(
     ("words", "error"),
-    [
-        (("[UNK]", "weather"), r"\[CLS\], \[SEP\] not in it"),
-        ((*WORDS, "extra"), "fewer words"),
-    ],
+    [(("[UNK]", "weather"), r"\[CLS\], \[SEP\] not in it"), ((*WORDS, "extra"), "fewer words")],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(
     tmp_path: Path, words: tuple[str, ...], error: str

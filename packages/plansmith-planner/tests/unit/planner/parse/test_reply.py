@@ -290,9 +290,7 @@ def test_a_rule_under_another_name_is_read_and_told(name: str) -> None:
         {"otherwise": {"tool": "shop.tell"}},
     ],
 )
-def test_a_rule_in_other_words_is_an_error_and_no_guess(
-    written: dict[str, Json],
-) -> None:
+def test_a_rule_in_other_words_is_an_error_and_no_guess(written: dict[str, Json]) -> None:
     parsed = _parsed(**written)
     assert parsed.plan is None or "order" not in parsed.plan.by_id
     assert {"PS003", "PS004", "PS005"} & {each.code for each in parsed.problems}
