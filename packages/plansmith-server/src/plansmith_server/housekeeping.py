@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
+from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
 from plansmith.runs.deletion import delete_run
@@ -58,8 +59,7 @@ async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str]
     found = await smith.store.over_before(before)
     kept = await needed_by_threads(smith.store, found.keys(), before)
     if statuses:
-        wanted: set[str] = set()
-        last = ""
+        wanted, last = set[str](), ""
         while page := await smith.runs.lists.newest(statuses=statuses, before=last, limit=200):
             wanted |= {each.run for each in page}
             last = page[-1].run
@@ -68,13 +68,15 @@ async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str]
     return Old(old, frozenset(found.keys() & kept))
 
 
-async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
+async def prune(
+    smith: Plansmith, before: datetime, statuses: Collection[str] = (), *, by: e.Who
+) -> Old:
     """Removes the runs that `find_old` finds, old fires, and values that nothing mentions."""
     runs, spared = await find_old(smith, before, statuses)
     busy: set[str] = set()
     for run in runs:
         try:
-            await delete_run(smith.runs.journals, run)
+            await delete_run(smith.runs.journals, run, by=by)
         except (RunBusy, JournalDamaged):
             busy.add(run)
     old = Old({run: runs[run] for run in runs.keys() - busy}, spared | busy)

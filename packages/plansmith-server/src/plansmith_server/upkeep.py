@@ -187,7 +187,7 @@ async def prune_daily(state: ServerState) -> None:
         while True:
             try:
                 until = state.clock.now() - age
-                old = await prune(state.smith, until)
+                old = await prune(state.smith, until, by=e.Actor(kind="system", name="keep_runs"))
                 state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
             except PlansmithError as error:
                 state.log.warning("not_pruned", error=str(error))

@@ -380,13 +380,14 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     await running
     later = datetime.now(UTC) + timedelta(days=1)
     async with app.runs.journals.owners.owning(run.id):
-        assert (await prune(app, later)).runs == {}
+        assert (await prune(app, later, by="ada")).runs == {}
         assert await store.runs() == [run.id]
-    assert [*(await prune(app, later)).runs] == [run.id]
+    assert [*(await prune(app, later, by="ada")).runs] == [run.id]
     assert await store.runs() == []
     [stone] = await store.tombstones()
     assert isinstance(stone, dict)
     assert (stone["run"], stone["step"], stone["callee"]) == (run.id, "b", "slow_write")
+    assert stone["deleted_by"] == "ada"
     await app.close()
 
 

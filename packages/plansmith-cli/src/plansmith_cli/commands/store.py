@@ -143,7 +143,7 @@ def _prune(args: argparse.Namespace) -> None:
             if not agrees(question, asks=session.has_person):
                 raise ui.refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
-            old = await prune(session.smith, before, statuses)
+            old = await prune(session.smith, before, statuses, by=session.by)
             amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
         message = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
