@@ -10,7 +10,7 @@ from lab.bench.runner_goals import Goal
 _PLANS: Final = """\
 Plans at once, and calls a plan: by `scripts/bench profile` a quarter of a plan's processor time on
 the memory store is its submission (checked, linted, estimated, hashed, reviewed), two fifths are
-the loop, a quarter is its 24 events, each written as JSON, decoded once to be sure, hashed and
+the loop, a quarter is its 24 events, each written as JSON, hashed and
 folded; on SQLite a fifth more is the thread that writes. No function takes more than 4 %
 (cProfile). Tried on a busy machine: `gc.disable()` saves 5 %. The executor, the fold, the queue,
 the units and the rows compiled by mypyc were no faster in any of three pairs of turns (3.6 to 3.9
