@@ -307,9 +307,9 @@ class DatabaseStore(SummaryReads):
         given: dict[str, object] = {"kind": kind, "label": label, "state": state, "most": limit}
         given["place"], given["name"] = after or (None, None)
         order, beyond = ("DESC", "<") if newest else ("ASC", ">")
-        query = sql.RECORDS
-        query += " AND label = :label" if label is not None else ""
-        query += " AND state = :state" if state is not None else ""
+        query = sql.RECORDS + (" AND label = :label" if label is not None else "")
+        of_state = "state" if label is None else "state || ''"  # by the index of the fewer: labels
+        query += f" AND {of_state} = :state" if state is not None else ""
         query += f" AND (place, name) {beyond} (:place, :name)" if after is not None else ""
         query += f" ORDER BY place {order}, name {order}"
         query += " LIMIT :most" if limit is not None else ""
