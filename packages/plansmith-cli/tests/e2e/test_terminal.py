@@ -258,7 +258,7 @@ def test_the_items_of_a_list_are_allowed_together(person: Person) -> None:
         terminal.reply("y", "Enter = not now:")
         # Both are shown before the first is asked.
         terminal.until("in its step q (q):", "note 3 times (all):", "│ 3  c x\\u001b[2J\\u202e")
-        terminal.reply("y", "Your answer")
+        terminal.reply("y", "Your answer (Enter = later):")
         terminal.until("y = allow, n = refuse")
         assert not person.notes
         terminal.type("是\n")
