@@ -13,9 +13,11 @@ from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, smith, s
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
+from plansmith.clock import SystemClock
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
+from plansmith.engine.journal import Journal
 from plansmith.errors import Refused, ToolFailed
-from plansmith.plan.events import ReviewAsked, StepReused
+from plansmith.plan.events import ChangesAsked, ReviewAsked, RunPaused, StepReused
 from plansmith.ports import Usage
 from plansmith.review.coverage import PlanCalls, compare_with_approved
 from plansmith.review.policy import Environment
@@ -42,6 +44,17 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
     bodies = [event.body for event in await app.store.events(run.id)]
     [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
     assert ("The new plan undoes your own changes of m" in map(str, asked.reasons)) is undone
+
+
+async def test_a_wish_outlives_a_process_that_died_over_it_and_a_resume(scripted: Script) -> None:
+    model = scripted({"steps": [step("r", "look")]}, {"steps": [step("r", "look", n=1)]})
+    app, _ = smith(FakeTool("look"), model=model)
+    run = await app.plan("look at it")
+    journal = await Journal.load(run.id, store=app.store, clock=SystemClock())
+    await journal.append(ChangesAsked(text="look twice"), RunPaused())  # and the process died
+    await app.resume(run.id, by="ada")
+    await app.run(run.id)
+    assert "look twice" in "".join(each.text for each in model.prompts[-1])
 
 
 # Budget

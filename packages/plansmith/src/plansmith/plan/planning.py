@@ -130,11 +130,10 @@ OnStep = Callable[[AnyStep], None]
 class PlanRequest:
     """What a person wants, with the options given for it.
 
-    `changes` are what the person asked to change so far, in order, and `findings` what tools said
-    so far, for a plan that is made again; `kept` are the steps that stay in it whatever the
-    planner writes; `triaged` says that it is decided already that a plan is needed; `pins` are
-    the contents of earlier runs that the run uses already. No journal
-    stores these here.
+    `feedback` says what to change in the `previous` plan, and `findings` what tools said so far;
+    `kept` are the steps that stay in it whatever the planner writes; `triaged` says that it is
+    decided already that a plan is needed; `pins` are the contents of earlier runs that the run
+    uses already. No journal stores these here.
     """
 
     text: str
@@ -142,7 +141,6 @@ class PlanRequest:
     _: KW_ONLY
     previous: Plan | None = None
     feedback: str = ""
-    changes: Sequence[str] = ()
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()

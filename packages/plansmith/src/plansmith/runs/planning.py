@@ -244,11 +244,13 @@ class RunPlanning:
     async def _change(self, journal: Journal) -> None:
         """Makes the plan that a person asked for; finished steps are kept."""
         run = journal.run
-        feedback = run.reason
+        # A run that was resumed meanwhile has no reason any more.
+        asked = [each.body.text for each in journal.events if isinstance(each.body, e.ChangesAsked)]
+        feedback = asked[-1]
         if any(state.attempts for state in run.steps.values()):
             specs = (await self.intake.callees()).specs
             feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
-        planned = await self.make(_request(journal, feedback))
+        planned = await self.make(_request(run, feedback))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
@@ -268,7 +270,7 @@ class RunPlanning:
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
         planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
         proposal = replace(
-            proposed(planned, cause=run.reason),
+            proposed(planned, cause=asked[-1]),
             start=[e.RunResumed()] if run.paused else [],
             then=[*replan.resets(run, plan)],
             reasons=reasons,
@@ -320,7 +322,7 @@ class RunPlanning:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
         rethinks = cause.kind == "rethink"
         feedback = replan.describe_outcomes(run, (await intake.callees()).specs)
-        request = _request(journal, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
+        request = _request(run, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
             request = replace(request, kept=replan.fixed_steps(run))
@@ -469,12 +471,11 @@ def _clarifications(events: Sequence[e.Event]) -> list[str]:
     return clarifications
 
 
-def _request(journal: Journal, feedback: str) -> PlanRequest:
-    """Returns the request of a run for another plan, with all that persons asked to change."""
-    run = journal.run
-    asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
-    again = PlanRequest(run.request, run.options, previous=run.plan, feedback=feedback)
-    return replace(again, changes=asked, pins=run.earlier)
+def _request(run: Run, feedback: str) -> PlanRequest:
+    """Returns the request of a run for another plan."""
+    return PlanRequest(
+        run.request, run.options, previous=run.plan, feedback=feedback, pins=run.earlier
+    )
 
 
 def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
