@@ -17,10 +17,10 @@ from lab.simulation.store import NOBODY, Request, SharedStore
 from lab.simulation.timeline import Timeline, TimelineClock
 from lab.simulation.twists import again, no_question, other_payee, unguarded
 from plansmith import Plan, Plansmith, Run
-from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.limits import BudgetLimits
 from plansmith.ports import Call, Claim
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}

@@ -15,10 +15,10 @@ from tests.flow.plans import change_step, remove_step
 from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, RunStatus
-from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
+from plansmith.plan.limits import BudgetLimits
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, FakeTool, MemoryStore
 from plansmith.tools.functions import tool

@@ -14,10 +14,11 @@ from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, smith, s
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.engine.budget import Budget, BudgetLimits, Reservation
+from plansmith.engine.budget import Budget, Reservation
 from plansmith.engine.journal import Journal
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.events import ChangesAsked, ReviewAsked, RunPaused, StepReused
+from plansmith.plan.limits import BudgetLimits
 from plansmith.ports import Usage
 from plansmith.review.coverage import PlanCalls, compare_with_approved
 from plansmith.review.policy import Environment

@@ -28,7 +28,7 @@ from plansmith.plan.events import (
     next_events,
     verify_chain,
 )
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import Run, Steps, StepState, StepStatus
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
@@ -366,6 +366,6 @@ async def test_the_results_of_a_run_are_read_together(tmp_path: Path) -> None:
         f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
         for place in range(4)
     }
-    run = Run(id="r", steps=steps | {"open": StepState()})
+    run = Run(id="r", steps=Steps(steps | {"open": StepState()}))
     assert await load_results(store, run) == {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
     await store.close()

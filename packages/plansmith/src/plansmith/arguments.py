@@ -228,7 +228,7 @@ def check_plan(
     max_steps: int | None = None,
     constraints: Iterable[Constraint] | None = None,
 ) -> list[Problem]:
-    """Returns all problems of a plan, errors as well as warnings and notes.
+    """Returns what is wrong with a plan: errors, warnings and notes.
 
     Args:
         plan: The plan.

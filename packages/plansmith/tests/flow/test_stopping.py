@@ -13,12 +13,11 @@ from tests.flow.plans import approve, plan
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import EventMisfit, Refused, StaleDecision, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.limits import Limits
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.runs.deletion import delete_run

@@ -101,9 +101,9 @@ def test_folding_on_equals_folding_at_once(events: list[Event], data: st.DataObj
 def test_what_is_kept_about_all_steps_is_what_counting_them_gives(events: list[Event]) -> None:
     run = fold(events[:1])
     for event in events[1:]:
-        kept = Steps.of(run.steps).index  # from now on it goes along
+        kept = run.steps.index  # from now on it goes along
         run = fold([event], run)
-        kept, counted = Steps.of(run.steps).index, Steps({**run.steps}).index
+        kept, counted = run.steps.index, Steps({**run.steps}).index
         assert (kept.unread, kept.wholes) == (counted.unread, counted.wholes)
         for status in StepStatus:
             assert sorted(kept.names(status)) == sorted(counted.names(status))

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
-from plansmith.plan.limits import Limits
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
-from plansmith.plan.run import StepState
+from plansmith.plan.run import Steps, StepState
 from plansmith_cli.ui.output import error_text, status_word
 from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
 from plansmith_cli.ui.terminal import folded, text_width
@@ -30,7 +30,7 @@ def run(*statuses: StepStatus, **fields: Any) -> Run:
         for number, status in enumerate(statuses)
     }
     plan = Plan.model_validate({"goal": "g", "steps": steps})
-    found = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps=states, started_at=START)
+    found = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps=Steps(states), started_at=START)
     return found.replace(**fields)
 
 
@@ -64,7 +64,7 @@ def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
     step = {"id": "s", "tool": "look", "title": "t\x1b[2Jt\u202e"}
     plan = Plan.model_validate({"goal": "g", "steps": [step]})
     failed = StepState(status=StepStatus.FAILED, error=f"\x1b]0;x\x07{text}", progress=text)
-    failing = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps={"s": failed})
+    failing = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps=Steps({"s": failed}))
     [row] = rows(failing, now=NOW, locale="en")
     stream = io.StringIO()
     body = e.StepFailed(step="s", error=f"\x1b]0;x\x07{text}")

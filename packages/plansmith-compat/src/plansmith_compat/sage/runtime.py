@@ -19,7 +19,7 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, Steps, StepState, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
@@ -227,7 +227,7 @@ async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
             plan = body.plan
         elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
             state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
-            rows = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
+            rows = observations_of(in_order(plan), Run(id=run.id, steps=Steps({body.step: state})))
             found += rows if not body.again else []
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, Steps, StepState, StepStatus
 from plansmith.report.build import make_report
 from plansmith.report.data import Answer
 from plansmith.report.history import check_claims
@@ -14,7 +14,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith_server.report_page import to_html
 from plansmith_server.views import clip
 
-RUN = Run(id="r", steps={"a": StepState(status=StepStatus.DONE)})
+RUN = Run(id="r", steps=Steps({"a": StepState(status=StepStatus.DONE)}))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus, tool
-from plansmith.plan.run import StepState
+from plansmith.plan.run import Steps, StepState
 from plansmith.report.build import load_report, make_report
 from plansmith.report.data import Report
 from plansmith.report.markdown import answer_markdown, harmless, to_markdown
@@ -224,7 +224,7 @@ def report_of(payload: str) -> Report:
         "bad": StepState(StepStatus.FAILED, error=payload),
         "r": StepState(StepStatus.DONE, result_hash="1" * 64),
     }
-    run = Run(id=payload, request=payload, plan=plan, steps=states)
+    run = Run(id=payload, request=payload, plan=plan, steps=Steps(states))
     results: dict[str, Any] = {"oslo": {"text": payload, payload: 1}, "r": payload}
     return make_report(run.replace(phase=RunStatus.PARTLY_DONE), results)
 

@@ -46,8 +46,9 @@ def check_plan(
     constraints: Iterable[Constraint] | None = None,
     earlier: UsableResults = NO_RESULTS,
 ) -> list[Problem]:
-    """Returns all problems of a plan, errors as well as warnings and notes.
+    """Returns what is wrong with a plan: errors, warnings and notes.
 
+    `Plansmith.check` adds what looks like a mistake, its templates and its secrets.
     `parameters` are what a template's plan may refer to, `earlier` results of earlier runs that a
     plan of a conversation may use.
     """
@@ -156,7 +157,7 @@ def _check_references(
 
 
 def _unusable(step: str, ref: str, where: Path, earlier: UsableResults) -> Problem:
-    """Returns that a result of an earlier run is not this plan's to use, or is gone."""
+    """Returns the problem that this plan may not use an earlier result, or that it is gone."""
     run, name = refs.earlier_parts(ref)
     code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
     hint = Sentence(

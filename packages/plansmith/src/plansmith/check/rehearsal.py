@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
@@ -11,7 +10,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import fill
+from plansmith.plan.refs import fill, secret_names
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import RehearsingSource
@@ -21,7 +20,6 @@ WOULD_FAIL: Final = "PS210"
 MOST_STEPS: Final = 20
 SECONDS: Final = 2.0
 _LONGEST: Final = 600
-_SECRET: Final = "${secret:"  # noqa: S105 - how a reference to one begins
 
 
 # Returns what a source says about a call; None if it has nothing to say of it.
@@ -69,7 +67,7 @@ async def rehearsal_problems(
         spec = tools.get(inner.tool)
         reads = spec is not None and spec.effect is Effect.READ
         # A secret is known only to the call itself.
-        if reads and _SECRET not in json.dumps(inner.inputs, ensure_ascii=False):
+        if reads and not secret_names(inner.inputs):
             steps.append(inner)
     del steps[MOST_STEPS:]
     inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]

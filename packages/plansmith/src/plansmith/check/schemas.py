@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
-from plansmith.plan.data import Json, Path, canonical_json, kind_of_value, plain_numbers
+from plansmith.plan.data import Json, Path, canonical_json, kind_of_value, objects_in, plain_numbers
 
 _FAILURES: Final = (ValueError, TypeError, OverflowError, RecursionError)
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
@@ -96,7 +96,7 @@ def validator(
     """Compiles a schema; never reads from the network or a file."""
     try:
         plain = cast("dict[str, Any]", plain_numbers(dict(schema)))
-        grows = any(not _GROWING.isdisjoint(node) for node in _nodes(plain))
+        grows = any(not _GROWING.isdisjoint(node) for node in objects_in(plain))
         parts = (plain, _surface(plain), False) if grows else (plain,)
         options: Any = {"validate_formats": formats or None, "mask": mask, "offline": True}
         made = [jsonschema_rs.validator_for(each, **options) for each in parts]
@@ -147,7 +147,7 @@ def _compile(text: bytes) -> Compiled:
 def _cut_links(schema: Json) -> str:
     """Removes every link to another document; returns the first of them."""
     first = ""
-    for node in _nodes(schema):
+    for node in objects_in(schema):
         for key in _LINKS:
             link = node.get(key)
             if isinstance(link, str) and not link.startswith("#"):
@@ -170,16 +170,6 @@ def _inner(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _nodes(value: Json) -> Iterator[Schema]:
-    """Yields every object in a value."""
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        stack += _inner(node)
-        if isinstance(node, dict):
-            yield node
 
 
 def _schemas(schema: Schema, *keywords: str) -> list[Json]:
@@ -259,7 +249,7 @@ class Document:
     def _named(self) -> dict[str, list[Json]]:
         """The schemas with each anchor; at "", the whole and all that have any name."""
         table: dict[str, list[Json]] = {"": [self.schema]}
-        for node in _nodes(self.schema):
+        for node in objects_in(self.schema):
             for key in ("$id", "id", "$anchor", "$dynamicAnchor"):
                 if isinstance(name := node.get(key), str):
                     table[""].append(node)

@@ -17,8 +17,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, Store, Usage
 
-__all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
-
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 NOTHING_USED: Final = Usage()
 _MOST_COST: Final = Decimal(10**12)

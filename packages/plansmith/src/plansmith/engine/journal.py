@@ -13,7 +13,7 @@ from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter,
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting
-from plansmith.plan.run import ReportText, Run, RunStatus, Steps, StepState
+from plansmith.plan.run import ReportText, Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Clock, Reply, Store
@@ -282,7 +282,7 @@ class Journal:
 
         Its reader could change lists and objects: these are read anew.
         """
-        steps = Steps.of(self._run.steps)
+        steps = self._run.steps
         read = {name: whole.steps[name].result for name in steps.index.unread}
         kept = {
             name: each
@@ -304,7 +304,7 @@ def _text(damage: JournalDamaged) -> str:
 
 async def whole_run(store: Store, run: Run, results: Mapping[str, Json] | None = None) -> Run:
     """Returns a run with its results and stored report; loads results that are not given."""
-    steps = Steps.of(run.steps)
+    steps = run.steps
     if results is None:
         try:
             unread = {name: steps[name].result_hash for name in steps.index.unread}

@@ -226,7 +226,7 @@ class Owners:
         return {each for each in processes if self._state(each) == "dead"}
 
     async def dead_servers(self) -> set[str]:
-        """Returns the other servers and workers of this store that have ended, if it knows them."""
+        """Returns the other servers and workers of this store that have ended or are silent."""
         await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
@@ -260,7 +260,7 @@ class Owners:
         return owner if self._state(owner) == "alive" else ""
 
     async def in_use(self, runs: Collection[str]) -> set[str]:
-        """Returns those of the runs that this process, or one not known to be dead, owns."""
+        """Returns those of the runs whose owner lives, by one look at all claims."""
         if not runs:
             return set()
         claims = await self.states()

@@ -66,7 +66,7 @@ class EarlyReads:
     async def _make(self, step: ToolStep) -> None:
         """Records that a call starts, makes it, and records how it ended.
 
-        Not where another process writes to the run now.
+        If another process writes to the run, it stops without a word.
         """
         inputs, advice = content_of(dict(sorted(step.inputs.items()))), list[str]()
         with suppress(JournalError):

@@ -30,7 +30,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, MAX_NESTING, AskStep, Instead
 from plansmith.ports import Clock, Reply
 
-# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _STARTS_OR_RUNS: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _AWAITED: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 _PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)

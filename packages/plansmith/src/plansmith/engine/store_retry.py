@@ -45,7 +45,7 @@ class StoreRetry:
                 return result
 
     def answered(self) -> None:
-        """Takes it that the store is back, if it was away."""
+        """Notes that the store answered again, if it was away."""
         if self.trouble:
             self._tell(Sentence("the store is back"))
             self.trouble = ""

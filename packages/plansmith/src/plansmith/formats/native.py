@@ -20,6 +20,7 @@ from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import (
     KINDS,
     SAY,
+    SIGNS,
     STEP_TYPES,
     AskStep,
     Instead,
@@ -38,8 +39,6 @@ _FLAW_HINTS: Final = {
     "number": Sentence("use a finite number or null"),
     "kind": Sentence("use plain JSON: objects, lists, text, numbers, true, false, null"),
 }
-# The fields of which each makes a step one of its kind.
-_TELLING: Final = ("tool", "agent", "question", "over", "template", "instruction", SAY)
 _FORMS: Final[dict[str | int, str]] = {
     "id": Sentence("use up to 64 letters, digits, - and _"),
     "daily_at": Sentence("use hours and minutes, such as 09:30"),
@@ -205,7 +204,7 @@ def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
     names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
     hint: str = Sentence('give "kind" as one of {kinds}', kinds=[*KINDS])
     for name in (each for each in names if each not in _STEP_FIELDS):
-        hint = did_you_mean(name, _TELLING, otherwise=hint)
+        hint = did_you_mean(name, SIGNS, otherwise=hint)
     return hint
 
 

@@ -15,7 +15,7 @@ from plansmith.plan.data import Json, Path, Record, Value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import Ref, lookup, rename_refs
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import RULES, AnyStep, Step
+from plansmith.plan.steps import REF_FIELDS, RULES, AnyStep, Step
 
 _WHOLE: Final = frozenset(place for rule in RULES for place in ((rule,), ("each", rule)))
 
@@ -266,12 +266,6 @@ def _found(step: AnyStep, path: Path) -> list[Json]:
         return []
 
 
-# The fields of a step that may hold references.
-_TEMPLATES: Final = frozenset(
-    ("inputs", "task", "question", "instruction", "over", "when", "repeat", "undo_with")
-)
-
-
 def rename_steps(plan: Plan, names: Mapping[str, str]) -> Plan:
     """Returns the plan with some steps renamed; references and `after` are updated."""
     return plan.replace(steps=[_renamed(step.to_json(), names, own=True) for step in plan.steps])
@@ -284,7 +278,7 @@ def point_elsewhere(plan: Plan, sources: Mapping[str, str]) -> Plan:
 
 def _renamed(step: dict[str, Any], names: Mapping[str, str], *, own: bool) -> dict[str, Any]:
     made = {
-        key: rename_refs(each, names) if key in _TEMPLATES else each for key, each in step.items()
+        key: rename_refs(each, names) if key in REF_FIELDS else each for key, each in step.items()
     }
     after = step.get("after", [])
     if own:

@@ -49,7 +49,7 @@ class Actor(
 
     @property
     def label(self) -> str:
-        """The actor's name as one text; before that of a program stands `program`."""
+        """The actor's name; that of a program begins with `program`."""
         return f"program {self.name}".rstrip() if self.kind == "program" else self.name
 
 
@@ -125,7 +125,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         link: A page on which it is answered.
         kind: Who asks.
         callee: What would be called.
-        sources: The steps from which those values come.
+        sources: The steps those values come from; a question names the program that answered it.
         times: For consent to repeated calls, how many it allows.
         limit: The limit that is reached.
         values: For consent, the hash under which these values are stored, to be shown in order.

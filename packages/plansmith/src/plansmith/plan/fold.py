@@ -83,7 +83,7 @@ def apply(run: Run, events: Sequence[e.Event]) -> Run:
 
 def with_ready_steps(run: Run) -> Run:
     """Returns the run for readers: waiting steps that can start are ready."""
-    not_started = Steps.of(run.steps).index.not_started()
+    not_started = run.steps.index.not_started()
     if not not_started:
         return run
     startable = {*run.startable_steps}

@@ -104,7 +104,7 @@ def _reach(edges: Mapping[str, Collection[str]], starts: Iterable[str]) -> froze
 def longest_paths(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
     """Returns for each node how long the longest path from its start to the end takes.
 
-    Needs that are no nodes count nothing; the default duration is 1.
+    Needs that are not in the graph are ignored; a duration is 1 by default.
     """
     nodes = {*graph}
     inner = {node: before & nodes for node, before in graph.items()}

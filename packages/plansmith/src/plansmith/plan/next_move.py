@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from plansmith.plan.run import Run, RunStatus, StepIndex, Steps, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepIndex, StepStatus
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
@@ -122,7 +122,7 @@ def _before(run: Run) -> Move:
 
 
 def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
-    steps = Steps.of(run.steps).index
+    steps = run.steps.index
     if (run.questions or _asking(steps)) and (idle or not _can_start(run, steps)):
         return AwaitAnswer(tuple(run.questions), begun=True)
     if idle and wakes_at is not None:

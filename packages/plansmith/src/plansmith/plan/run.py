@@ -272,11 +272,6 @@ class Steps(dict[str, StepState]):
         if isinstance(steps, Steps) and steps._index is not None:  # noqa: SLF001
             self._index, self._indexed = steps._index, {**steps._indexed}  # noqa: SLF001
 
-    @classmethod
-    def of(cls, steps: Mapping[str, StepState]) -> Steps:
-        """Returns the steps of a run, which may be any mapping."""
-        return steps if isinstance(steps, Steps) else cls(steps)
-
     def __reduce__(self) -> tuple[type[Steps], tuple[dict[str, StepState]]]:
         return Steps, (dict(self),)
 
@@ -422,7 +417,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
-    steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    steps: Steps = msgspec.field(default_factory=lambda: Steps({}))
     left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     asked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -437,10 +432,6 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     last: Event | None = None
     interrupted: bool = False
     damage: str = ""
-
-    def __dir__(self) -> list[str]:
-        """Lists what programs use; the other fields are what the engine goes on with."""
-        return [name for name in super().__dir__() if name not in _OF_ENGINE]
 
     def __repr__(self) -> str:
         steps = [each.status for name, each in self.steps.items() if not is_part(name)]
@@ -563,7 +554,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The steps that have not started and wait for no other; none unless the run is running."""
         if self.plan is None or self.phase is not RunStatus.RUNNING:
             return ()
-        before, not_started = self.plan.waits_for, Steps.of(self.steps).index.not_started()
+        before, not_started = self.plan.waits_for, self.steps.index.not_started()
         if not not_started:
             return ()
         # Each step is looked at once here, and not once for each step that waits for it.
@@ -581,17 +572,5 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     @property
     def calls_open(self) -> tuple[str, ...]:
         """The running steps, without those that have parts: what a crash now would interrupt."""
-        index = Steps.of(self.steps).index
+        index = self.steps.index
         return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
-
-
-# Written by `fold` and read by the engine.
-_OF_ENGINE: Final = frozenset(
-    (
-        *("acts", "advice", "approved_plan", "approved_tools", "asked_at", "calling", "calls_open"),
-        *("changing", "closing", "doing", "dropped", "drops", "earlier", "edited_by", "grants"),
-        *("iterations", "left", "metrics", "models", "phase", "prefetches", "rejections"),
-        *("replans", "report_hash", "report_text", "revisions", "running_hash", "spent"),
-        *("templates",),
-    )
-)

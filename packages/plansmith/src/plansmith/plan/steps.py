@@ -36,7 +36,7 @@ class Instead(Record):
 
 
 class Repeat(Record):
-    """Runs a step until a condition holds, `at_most` so many rounds, one `every` so many seconds.
+    """Runs a step again until a condition holds: at most `at_most` rounds, `every` seconds apart.
 
     The condition may refer to the result of the step itself, which is that of the last round.
     """
@@ -47,7 +47,7 @@ class Repeat(Record):
 
 
 class Retry(Record):
-    """Makes a call that failed again, `at_most` so many times, after `every` so many seconds.
+    """Repeats a failed call up to `at_most` times, `every` seconds apart.
 
     A call that may have taken effect is made again only if its key makes that harmless.
     """
@@ -145,9 +145,9 @@ class StepFields(Record):
         return rule and found.ref is not None and found.ref.step == self.id
 
     def skipped_with(self, skipped: Collection[str]) -> str:
-        """Returns the step because of which this one is skipped, if these are; else nothing.
+        """Returns a skipped step that this one cannot run without; empty if it can run.
 
-        Of a `$first` one is enough.
+        Of the steps in a `$first`, one that was not skipped is enough.
         """
         firsts: dict[Path, list[str]] = {}
         for found in self.references:
@@ -289,7 +289,7 @@ class ReplyStep(StepFields):
         return rest | {"instruction": fields[SAY], "style": "exact"}
 
 
-_SIGNS: Final = {
+SIGNS: Final = {
     "over": "map",
     "each": "map",
     "tool": "tool",
@@ -308,7 +308,7 @@ def kind_of(value: object) -> str | None:
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
         return fields["kind"] if isinstance(fields["kind"], str) else None
-    return next((kind for sign, kind in _SIGNS.items() if sign in fields), None)
+    return next((kind for sign, kind in SIGNS.items() if sign in fields), None)
 
 
 InnerStep = Annotated[
@@ -371,4 +371,6 @@ Step = Annotated[
 ]
 AnyStep = ToolStep | AgentStep | AskStep | MapStep | PlanStep | ReplyStep
 STEP_TYPES: Final[tuple[type[StepFields], ...]] = get_args(AnyStep)
+# The fields of a step that may hold references.
+REF_FIELDS: Final = {"when", "repeat", "undo_with"}.union(*(each.ref_fields for each in STEP_TYPES))
 KINDS: Final = tuple(str(each.model_fields["kind"].default) for each in STEP_TYPES)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from plansmith.plan.planning import Cost, ModelUse, PlanningFigures, Times
-from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 
 # So many calls of a tool or agent are kept of a run.
 KEPT: Final = 50
@@ -105,7 +105,7 @@ class PlanningFacts(NamedTuple):
 
 def summary_of(run: Run) -> RunSummary:
     """Returns the summary of a run; of a damaged one, at its last good event."""
-    status, steps = run.status, Steps.of(run.steps).index
+    status, steps = run.status, run.steps.index
     planning = run.plan is None and not run.questions and not run.paused
     figures = run.metrics
     if run.plan is None and status is RunStatus.FAILED:

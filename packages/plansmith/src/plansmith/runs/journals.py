@@ -37,7 +37,7 @@ _MOST_BYTES: Final = 16_000_000
 
 
 class _Kept(NamedTuple):
-    """A journal that was read or written here, and the bytes of its first so many events.
+    """A journal kept in memory, with the size of the events counted so far.
 
     A new one begins without being read again.
     """

@@ -107,7 +107,7 @@ class RunLists:
         found: list[RunSummary] = []
         asked = {*statuses, _UNTOLD} if statuses else statuses
         text = text.casefold()
-        # Where few of many may be wanted, many are looked at together.
+        # With a filter, few runs of a page may match.
         size = _PAGE if origin or until else min(limit, _PAGE)
         while len(found) < limit:
             page = await self._store.headlines(statuses=asked, before=before, text=text, limit=size)

@@ -44,7 +44,6 @@ _MAX_ITEMS: Final = 1000
 _MOST_TEXTS: Final = 20
 _LONGEST_ERROR: Final = 2_000
 _LONGEST_RESULT: Final = 4_000
-_DIGEST: Final = 16
 CallKey = tuple[str, str]  # what is called, and the mark of its arguments
 
 
@@ -189,7 +188,7 @@ def texts_of(run: Run, results: Mapping[str, Json]) -> tuple[ContextBlock, ...]:
         {
             "step": name,
             "calls": state.callee,
-            "arguments": state.call_mark[:_DIGEST],
+            "arguments": state.call_mark,
             "tries": state.attempts,
             "error": clip(str(state.error), _LONGEST_ERROR),
         }

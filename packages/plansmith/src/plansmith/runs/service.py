@@ -28,8 +28,8 @@ from plansmith.runs.replan import Rounds
 from plansmith.runs.stopping import RunStopping
 
 if TYPE_CHECKING:
-    from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
+    from plansmith.plan.limits import BudgetLimits
     from plansmith.plan.plan import Plan
     from plansmith.ports import Clock, Planner, ReplyWriter, Store
     from plansmith.runs import editing as edits

@@ -12,16 +12,13 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import ToolStep
+from plansmith.plan.steps import REF_FIELDS, ToolStep
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 _PART: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _KEPT: Final = ("type", "enum", "format", "minimum", "maximum", "pattern", "description", "items")
 _PROSE: Final = frozenset({"goal", "title", "why"})
-_FIELDS: Final = (
-    *("inputs", "task", "question", "instruction", "over", "title", "why"),
-    *("when", "repeat", "undo_with"),
-)
+_FIELDS: Final = {"title", "why", *REF_FIELDS}
 
 
 class Place(NamedTuple):

@@ -30,7 +30,7 @@ from plansmith.plan.next_move import (
 )
 from plansmith.plan.planning import Decision
 from plansmith.plan.question_options import GO_ON
-from plansmith.plan.run import RunStatus, StepState, StepStatus
+from plansmith.plan.run import RunStatus, Steps, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions, read_options
 
 
@@ -218,7 +218,7 @@ def run(**fields: Any) -> Run:
 
 def under_way(questions: Any = (), **steps: StepStatus) -> Run:
     states = {name.replace("__", "/"): StepState(status=each) for name, each in steps.items()}
-    return run(plan=PLAN, phase=RUNNING, questions=dict(questions), steps=states)
+    return run(plan=PLAN, phase=RUNNING, questions=dict(questions), steps=Steps(states))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_what_can_start_takes_one_look_at_each_step(monkeypatch: pytest.MonkeyPa
         return state.status is StepStatus.DONE
 
     monkeypatch.setattr(StepState, "settled", property(settled))
-    assert run(plan=plan, phase=RUNNING, steps=states).startable_steps == tuple(behind)
+    assert run(plan=plan, phase=RUNNING, steps=Steps(states)).startable_steps == tuple(behind)
     assert len(looks) <= 2 * len(states)  # the index looks at them too
 
 
