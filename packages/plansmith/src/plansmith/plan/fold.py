@@ -33,14 +33,8 @@ from plansmith.plan.run import (
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 
-# Bound once: a look at a member of an enum costs as much as ten comparisons.
 _ASKING: Final = (StepStatus.ASKING,)
-_DONE: Final = StepStatus.DONE
-_READY: Final = StepStatus.READY
-_RUNNING: Final = StepStatus.RUNNING
-_UNKNOWN: Final = StepStatus.UNKNOWN
-_WAITING: Final = StepStatus.WAITING
-_RESULT_MISSING: Final = (*IN_CALL, _UNKNOWN)
+_RESULT_MISSING: Final = (*IN_CALL, StepStatus.UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _MAY_HAVE_DIED: Final = (e.StepFailed, e.StepUnknown)
@@ -89,7 +83,7 @@ def with_ready_steps(run: Run) -> Run:
     startable = {*run.startable_steps}
     steps = Steps(run.steps)
     for name in not_started:
-        status = _READY if name in startable else _WAITING
+        status = StepStatus.READY if name in startable else StepStatus.WAITING
         if steps[name].status is not status:
             steps[name] = replace(steps[name], status=status)
     return replace(run, steps=steps)
@@ -398,7 +392,7 @@ class _Fold:
         elif body.inputs:  # map and plan steps themselves call nothing
             self.calls += 1
         self.steps[body.step] = StepState(
-            status=_RUNNING,
+            status=StepStatus.RUNNING,
             attempts=body.attempt,
             key=body.key,
             inputs=body.inputs,
@@ -419,11 +413,11 @@ class _Fold:
         step = self._step(event, body.step, _RESULT_MISSING)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
-        known = step.finished_at if step.status is _UNKNOWN else None
+        known = step.finished_at if step.status is StepStatus.UNKNOWN else None
         at = early.ended_at if early else known
         ended = replace(
             step,
-            status=_DONE,
+            status=StepStatus.DONE,
             result_hash=body.result,
             error="",
             tokens=body.tokens,
@@ -437,7 +431,7 @@ class _Fold:
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         self.steps[body.step] = replace(
             self._step(event, body.step, NOT_STARTED),
-            status=_DONE,
+            status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
             finished_at=body.done_at or event.at,
@@ -495,7 +489,7 @@ class _Fold:
         unsure = known is not None and known.unsure
         step = self._step(event, body.step, UNFINISHED if unsure else IN_CALL)
         at = step.started_at if body.died else event.at
-        ended = replace(step, status=_UNKNOWN, error=body.reason, finished_at=at)
+        ended = replace(step, status=StepStatus.UNKNOWN, error=body.reason, finished_at=at)
         self._end_call(body.step, ended)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:

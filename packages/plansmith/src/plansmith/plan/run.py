@@ -202,12 +202,7 @@ class StepState(FrozenStruct, frozen=True):
     @property
     def settled(self) -> bool:
         """Whether it is done, or skipped as the plan says."""
-        return self.status is _DONE or bool(self.rule)
-
-
-# Bound once: a look at a member of an enum costs as much as ten comparisons.
-_DONE: Final = StepStatus.DONE
-_RUNNING: Final = StepStatus.RUNNING
+        return self.status is StepStatus.DONE or bool(self.rule)
 
 
 class StepIndex:
@@ -573,4 +568,4 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     def calls_open(self) -> tuple[str, ...]:
         """The running steps, without those that have parts: what a crash now would interrupt."""
         index = self.steps.index
-        return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
+        return tuple(name for name in index.names(StepStatus.RUNNING) if name not in index.wholes)

@@ -97,44 +97,36 @@ class MemoryStore:
             await news.wait()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """Returns the events of a run after a number; none for an unknown run."""
         return self._events.get(run, [])[max(after, 0) :]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Returns when the run has an event after the number."""
         await self._until(run, lambda: len(self._events.get(run, ())) > after)
 
     async def open_runs(self) -> Sequence[str]:
-        """Returns the ids of the runs that are not over, oldest first."""
         return [run for run, events in self._events.items() if events[-1].body.type != _OVER]
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """Returns the events of all runs after a position, in the order of their appending."""
         start = max(after, 0)
         some = enumerate(islice(self._news, start, None), start=start + 1)
         kept = (News(at, each.run, each.number) for at, each in some if each is not None)
         return list(islice(kept, limit))
 
     async def wait_news(self, after: int) -> int:
-        """Returns the newest position once it is after the given one."""
         await self._until(_ANY_RUN, lambda: self._newest() > after)
         return len(self._news)
 
     def _newest(self) -> int:
-        """Returns the position of the newest event whose run was not deleted."""
         last = len(self._news)
         while last and self._news[last - 1] is None:
             last -= 1
         return last
 
     async def runs(self) -> Sequence[str]:
-        """Returns the ids of all runs, oldest first."""
         return list(self._events)
 
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
-        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
         found: list[Headline] = []
         older = before not in self._events
         for run in reversed(self._events):
@@ -154,23 +146,19 @@ class MemoryStore:
         return summaries.Headline(run, last, self._statuses[run], current)
 
     async def unsummed(self) -> Sequence[Headline]:
-        """Returns the runs with no summary of their last event."""
         found = map(self._headline, self._events)
         return [each for each in found if each.summary is None]
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Returns how many runs have each status."""
         return Counter(self._statuses.values())
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        """Returns the sums of all summaries, by the day when the run was created."""
         return [
             summaries.DayTotal(each.day, str(each.money), 1, each.tokens)
             for each in self._summaries.values()
         ]
 
     async def planned(self) -> Sequence[PlanningFacts]:
-        """Returns how the runs were planned that a planner made a plan for."""
         return [
             summaries.PlanningFacts(each.figures, each.models)
             for each in self._summaries.values()
@@ -178,7 +166,6 @@ class MemoryStore:
         ]
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        """Stores summaries and statuses of runs whose last event still has the given number."""
         for last, each in summaries:
             if len(self._events.get(each.run, ())) == last:
                 self._summaries[each.run] = each
@@ -186,18 +173,15 @@ class MemoryStore:
                     self._statuses[each.run] = each.status.value
 
     async def put(self, value: Json) -> str:
-        """Stores a value once and returns its content hash."""
         digest, self._values[digest] = data.content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
-        """Returns the value of a content hash."""
         if digest not in self._values:
             raise rows.no_value(digest)
         return data.parse_json(self._values[digest])
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
-        """Returns the values of content hashes, in this order."""
         return [await self.get(each) for each in digests]
 
     async def sound(self, run: str) -> Sound:
@@ -206,7 +190,6 @@ class MemoryStore:
         return Sound(events, len(events))
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Moves the events after a number away, and appends these; returns how many it moved."""
         journal = self._events.get(run, [])
         kept = journal[after - 1] if 0 < after <= len(journal) else None
         if kept is None or (events and events[0].before != kept.hash):
@@ -221,11 +204,9 @@ class MemoryStore:
         return len(gone)
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the events that were set aside, with their numbers, oldest first."""
         return [(each.number, each.body_text) for each in self._aside.get(run, ())]
 
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
-        """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
         del beats  # no other machine has this store
         found = self._claims.get(run)
         if found is None or not found.owner or found.term == instead_of:
@@ -242,11 +223,9 @@ class MemoryStore:
                 del self._claims[run]
 
     async def claim_of(self, run: str) -> Claim | None:
-        """Returns the claim of a run, if there is one."""
         return self._claims.get(run)
 
     async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
-        """Returns every claimed run with its claim, or those of one owner."""
         return [each for each in self._claims.items() if owner in ("", each[1].owner)]
 
     async def beat(self, beat: Beat) -> None:
@@ -259,7 +238,6 @@ class MemoryStore:
     async def delete_run(
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
-        """Deletes a run's journal, if it ends with `last`; positions of other news stay."""
         found = self._events.get(run)
         if found is None or last not in (None, len(found)):
             return False
@@ -272,11 +250,9 @@ class MemoryStore:
         return True
 
     async def tombstones(self) -> Sequence[Json]:
-        """Returns the tombstones of deleted runs, oldest first."""
         return [*self._tombstones]
 
     async def over_before(self, before: datetime) -> dict[str, int]:
-        """Returns the runs that ended before a moment, with the bytes of their journals."""
         return {
             run: sum(len(each.body_text) for each in events)
             for run, events in self._events.items()
@@ -297,7 +273,6 @@ class MemoryStore:
         return 0
 
     async def put_records(self, records: Sequence[Record]) -> bool:
-        """Stores records of which each is the next version of its name, all or none."""
         for each in records:
             found = self._records.get((each.kind, each.name))
             if each.version != (found.version if found else 0) + 1:
@@ -308,7 +283,6 @@ class MemoryStore:
         return True
 
     async def record(self, kind: str, name: str) -> Record | None:
-        """Returns the present version of a record, if there is one."""
         return self._records.get((kind, name))
 
     async def records(
@@ -321,7 +295,6 @@ class MemoryStore:
         newest: bool = False,
         limit: int | None = None,
     ) -> Sequence[Record]:
-        """Returns records of a kind, sorted by place and name."""
         found = [
             each
             for each in self._records.values()
@@ -335,7 +308,6 @@ class MemoryStore:
     async def remove_records(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
-        """Removes records, and those that are labelled with their names, all or none."""
         gone = [key for key in self._records if key[0] == kind and key[1] in names]
         self._records = {
             key: each
