@@ -62,9 +62,9 @@ class StoreServer(MemoryStore):
     async def beat(self, beat: Beat) -> None:
         """Renews the lease of a process, and counts that."""
         known = self._processes.get(beat.process)
-        kind = known[0].kind if known and beat.kind == "program" else beat.kind
+        about = known[0].about if known and beat.about.kind == "program" else beat.about
         count = known[0].beats + 1 if known else 1
-        self._processes[beat.process] = beat._replace(kind=kind, beats=count), self._now()
+        self._processes[beat.process] = beat._replace(about=about, beats=count), self._now()
 
     async def beats(self) -> Sequence[Beat]:
         """Returns all processes, with the time since their last renewal."""

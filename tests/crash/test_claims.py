@@ -29,6 +29,7 @@ from plansmith.errors import RunBusy
 from plansmith.plan import events as e
 from plansmith.ports import Beat
 from plansmith.store.sqlite import SqliteStore
+from plansmith.store_ports import ProcessInfo
 from plansmith.testing import FakeClock
 
 ROOT = Path(__file__).parents[2]
@@ -179,7 +180,7 @@ async def test_a_program_cannot_take_a_run_from_a_living_process(tmp_path: Path)
 async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_path: Path) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     store, clock = SqliteStore(tmp_path / "runs.db", now=lambda: now), FakeClock()
-    far = Beat("far - - 1 1", "server", "1", 20.0)
+    far = Beat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
     await store.beat(far)
     await store.claim("r", far.process)
     owners = Owners(store, clock)
@@ -310,7 +311,8 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
                 await second.run(run.id)
             assert "close that one" in busy.value.hint  # not: stop that process, which is this one
             assert await second.runs.resume_all() == []
-            await second.runs.journals.owners.serve()  # a renewal that looks at all its claims
+            # A renewal that looks at all its claims.
+            await second.runs.journals.owners.serve(ProcessInfo("server"))
             leave.set()
             assert (await running).status is RunStatus.DONE
             left = await first.submit(plan)

@@ -15,6 +15,7 @@ from plansmith.errors import RunTakenOver, StoreAway
 from plansmith.plan.events import Actor, RunPaused, next_event
 from plansmith.ports import Beat, PlanStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith.store_ports import ProcessInfo
 from plansmith.testing.contracts import PlanStoreContract, journal
 
 
@@ -35,7 +36,7 @@ class TestSimulatedStore(PlanStoreContract):
 
 
 def _beat(owner: str) -> Beat:
-    return Beat(owner, "program", "1", 20.0)
+    return Beat(owner, ProcessInfo(), "1", 20.0)
 
 
 async def _play_claims(store: Any, seed: int) -> list[Any]:

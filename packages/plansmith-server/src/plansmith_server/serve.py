@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pkgutil import resolve_name
@@ -21,11 +22,11 @@ from starlette.routing import BaseRoute, Route
 
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
-from plansmith.engine.processes import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import protect
 from plansmith.secrets import SecretBox
+from plansmith.store_ports import ProcessInfo
 from plansmith_planner.make import make_model
 from plansmith_server.app import Application
 from plansmith_server.background import BackgroundRuns, RunCarrier
@@ -207,7 +208,7 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
 
     book = TenantBook(serve.tenants) if serve.tenants else None
     tenants = Tenants(book, tenant_app, log=state.log) if book else None
-    state.kind = state.kind._replace(at=base)
+    state.about = replace(state.about, at=base)
     routes, during = protocol_routes(state, base)
     during += [partial(sending_notices, state, base), partial(watched_loop, state.log)]
     during += [tenants.running] if tenants else []
@@ -273,7 +274,7 @@ async def run_server(wiring: Wiring, serve: Serve, announce: Callable[[str], Non
         log.capture_libraries()
         state = make_state(wiring, log=log, engine=serve.engine)
         if serve.engine:
-            state.kind = ProcessKind("server", state.clock.now(), serve.executes)
+            state.about = ProcessInfo("server", state.clock.now(), serve.executes)
         server, auth = make_server(state, serve, sock)
         announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])
@@ -286,7 +287,7 @@ async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str]
     state = make_state(wiring, log=log, engine="dbos")
     workers = wiring.settings.workers
     most = workers.concurrency
-    state.kind = ProcessKind("worker", state.clock.now(), most)
+    state.about = ProcessInfo("worker", state.clock.now(), most)
     worker = Worker(state, most=most)
     stop, hurry = asyncio.Event(), asyncio.Event()
     tasks: list[asyncio.Task[Any]] = []

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
-from plansmith.engine.processes import ProcessKind
 from plansmith.errors import Misconfigured, NotFound, OtherTeam, PlansmithError, Refused
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
+from plansmith.store_ports import ProcessInfo
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.make import make_model
 from plansmith_planner.models import choose
@@ -210,7 +210,7 @@ class ServerState:
     carrier: RunCarrier | None = None
     # The planning model that a person may change; None where it is not this server's.
     models: ModelSwitch | None = None
-    kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
+    about: ProcessInfo = field(default_factory=lambda: ProcessInfo("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from plansmith.engine.lease import LEASE_S
-from plansmith.engine.processes import read_kind
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
@@ -51,9 +50,9 @@ async def _carry_runs(state: ServerState) -> None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
         found = await journals.store_retry.until_done(journals.owners.processes)
-        others = {each.beat.process: each.beat.kind for each in found if each.lives}
+        others = {each.beat.process: each.beat.about.kind for each in found if each.lives}
         others.pop(journals.owners.me(), None)
-        if any(read_kind(each).kind == "server" for each in others.values()):
+        if "server" in others.values():
             state.ready = True
             state.log.info("waiting", why="another server runs the open runs of this store")
         resume = in_role(journals.owners, role, partial(_resume_open_runs, state))
@@ -168,7 +167,7 @@ async def _resume_open_runs(state: ServerState) -> None:
 async def _fire_schedules(state: ServerState) -> None:
     journals = state.smith.runs.journals
     try:
-        await journals.store_retry.until_done(lambda: journals.owners.serve(str(state.kind)))
+        await journals.store_retry.until_done(lambda: journals.owners.serve(state.about))
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
             schedules.execute = state.background.until_rest

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.processes import read_kind
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.sentence import Sentence
@@ -56,7 +56,7 @@ class Worker:
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
         retry, owners = self._journals.store_retry, self._journals.owners
-        await retry.until_done(lambda: owners.serve(str(self._state.kind)))
+        await retry.until_done(lambda: owners.serve(self._state.about))
         # What suits all living workers: the queue knows one number for all of them.
         takes = [*(await retry.until_done(self._workers)).values()]
         poll_s = max(0.2, len(takes) / _POLLS_A_SECOND)
@@ -68,7 +68,7 @@ class Worker:
     async def _workers(self) -> dict[str, int]:
         """Returns the living processes that take runs, and how many each takes at once."""
         beats = [each.beat for each in await self._journals.owners.processes() if each.lives]
-        takes = {each.process: read_kind(each.kind).runs for each in beats}
+        takes = {each.process: each.about.runs for each in beats}
         return {process: runs for process, runs in takes.items() if runs}
 
     async def _advance(self, run_id: str) -> None:
@@ -119,7 +119,7 @@ class Worker:
         self._draining = True
         background, log = self._state.background, self._state.log
         try:  # the others learn that this worker takes no more runs
-            await self._journals.owners.serve(str(self._state.kind._replace(draining=True)))
+            await self._journals.owners.serve(replace(self._state.about, draining=True))
         except PlansmithError as error:
             log.warning("store_away", error=str(error))
         stopping = asyncio.create_task(self._taker.stop(seconds + _LAST_S))

@@ -95,7 +95,7 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
         handle = await call(made, "run_start", plan=acting)
         assert handle["status"] == "reviewing"
         run = handle["run"]
-        page = f"{house.server_state.kind.at}/#/runs/{run}"
+        page = f"{house.server_state.about.at}/#/runs/{run}"
         assert handle["for_a_person"] == (
             f"A person has to decide about run {run}: with `plansmith approve {run}`, "
             f"or on its page ({page})"

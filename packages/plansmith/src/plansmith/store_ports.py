@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from plansmith.plan import sentence
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
@@ -124,11 +123,30 @@ class Claim(NamedTuple):
     term: int
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """What a process says about itself.
+
+    Attributes:
+        kind: `program`, `server` or `worker`.
+        since: Since when a worker, or a server that leaves execution to workers, takes runs.
+        runs: How many runs it takes at once.
+        draining: Whether it takes no more.
+        at: Where the page of a server is.
+    """
+
+    kind: str = "program"
+    since: datetime | None = None
+    runs: int = 0
+    draining: bool = False
+    at: str = ""
+
+
 class Beat(NamedTuple):
     """A process that renews its lease: how often it has, and how many seconds ago it last did."""
 
     process: str
-    kind: str
+    about: ProcessInfo
     version: str
     lease_s: float
     beats: int = 0

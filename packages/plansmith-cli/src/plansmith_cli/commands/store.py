@@ -15,7 +15,7 @@ from typing import Final
 
 from plansmith.app import Plansmith
 from plansmith.engine.ownership import LiveProcess
-from plansmith.engine.processes import described, read_kind
+from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, PlansmithError, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
@@ -264,7 +264,7 @@ async def _workers(session: Session) -> None:
         finally:
             await queue.close()
     rows, lines = [*map(_row, found)], [*map(_process_line, found)]
-    if not any(each.lives and read_kind(each.beat.kind).runs for each in found):
+    if not any(each.lives and each.beat.about.runs for each in found):
         lines.append(
             Sentence("No worker is running: plansmith serve worker --store URL starts one.")
         )
@@ -276,18 +276,18 @@ async def _workers(session: Session) -> None:
 def _state(found: LiveProcess) -> str:
     if not found.lives:
         return "gone"
-    return "draining" if read_kind(found.beat.kind).draining else "lives"
+    return "draining" if found.beat.about.draining else "lives"
 
 
 def _row(found: LiveProcess) -> dict[str, Json]:
-    kind = read_kind(found.beat.kind)
+    about = found.beat.about
     return {
         "process": found.beat.process,
         "described": described(found.beat.process),
-        "kind": kind.kind,
+        "kind": about.kind,
         "state": _state(found),
-        "since": kind.since.isoformat() if kind.since else None,
-        "concurrency": kind.runs if kind.since else None,
+        "since": about.since.isoformat() if about.since else None,
+        "concurrency": about.runs if about.since else None,
         "runs": [*found.runs],
         "version": found.beat.version,
         "seen_seconds_ago": round(found.beat.silent_s, 1),
@@ -295,12 +295,11 @@ def _row(found: LiveProcess) -> dict[str, Json]:
 
 
 def _process_line(found: LiveProcess) -> str:
-    beat, count = found.beat, len(found.runs)
-    kind = read_kind(beat.kind)
-    what = padded(ui.own_text(f"worker.kind_{kind.kind}"), 8)
+    beat, about, count = found.beat, found.beat.about, len(found.runs)
+    what = padded(ui.own_text(f"worker.kind_{about.kind}"), 8)
     state = padded(ui.own_text(f"worker.state_{_state(found)}"), 8)
-    since = f"{kind.since.astimezone():%Y-%m-%d %H:%M}" if kind.since else ""
-    busy = Sentence("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
+    since = f"{about.since.astimezone():%Y-%m-%d %H:%M}" if about.since else ""
+    busy = Sentence("{count} of {most}", count=count, most=about.runs) if about.runs else str(count)
     runs = " ".join([*found.runs[:_MOST_RUNS], *(["…"] if count > _MOST_RUNS else ())])
     columns = f"{what}  {state}  {since:<16}  {ui.own(busy):>7}  {beat.version:<8}  "
     return f"{columns}{ui.own(described(beat.process))}  {runs}".rstrip()

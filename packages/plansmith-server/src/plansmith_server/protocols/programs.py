@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from plansmith.engine.answers import answerable
-from plansmith.engine.processes import read_kind
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -128,11 +127,11 @@ class ProgramAccess:
             "updated_at": run.updated_at,
         }
         if is_for_person:  # how: with the whole command, or on the page of a live server
-            kind, settings = self.state.kind, self.state.settings
+            about, settings = self.state.about, self.state.settings
             others = await self.state.smith.runs.journals.owners.processes()
-            pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
+            pages = [about.at, *(each.beat.about.at for each in others if each.lives)]
             words = ["approve" if awaits_review(run) else "answer", run.id]
-            if not kind.at:  # the program is on this machine, and may know where
+            if not about.at:  # the program is on this machine, and may know where
                 words = ["-C", str(settings.folder()), *words]
                 words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
             status["for_a_person"] = Sentence(

@@ -15,7 +15,7 @@ from tests.waiting import until
 from plansmith import Plan, Run, tool
 from plansmith.app import Plansmith
 from plansmith.engine.ownership import Owners
-from plansmith.engine.processes import ProcessKind, this_process
+from plansmith.engine.processes import this_process
 from plansmith.errors import JournalDamaged, StoreAway
 from plansmith.plan.events import Event
 from plansmith.plan.timing import Timing
@@ -23,6 +23,7 @@ from plansmith.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith.store_ports import ProcessInfo
 from plansmith.testing import FakeClock
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
@@ -148,7 +149,7 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
     async with Plansmith(tools=[look], store=url) as smith:
         state = SimpleNamespace(
             smith=smith,
-            kind=ProcessKind("server"),
+            about=ProcessInfo("server"),
             carrier=object(),
             background=SimpleNamespace(until_rest=send),
         )

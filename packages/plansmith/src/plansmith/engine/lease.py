@@ -12,6 +12,7 @@ from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Beat, Store
+from plansmith.store_ports import ProcessInfo
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -81,7 +82,7 @@ class Lease:
         seconds: float = LEASE_S,
     ) -> None:
         self._store, self.now, self._me, self.seconds = store, now, me, seconds
-        self.kind = "program"
+        self.about = ProcessInfo()
         self._claims = claims  # by run; they change as runs are claimed and released
         self.always = False
         self._renewed = float("-inf")
@@ -107,7 +108,7 @@ class Lease:
     async def renew(self) -> None:
         """Renews the lease, and looks which claims of this process still hold."""
         at, me = self.now(), self._me()
-        await self._store.beat(Beat(me, self.kind, _version(), self.seconds))
+        await self._store.beat(Beat(me, self.about, _version(), self.seconds))
         self._renewed = at
         held = [(claim, claim.term) for claim in self._claims.values() if claim.term]
         if not held and not self._must_recheck:
@@ -136,7 +137,7 @@ class Lease:
         self.close()
         if self._renewed > float("-inf") and not self._claims:
             with suppress(PlansmithError):  # the store is away: they wait until it is over
-                await self._store.beat(Beat(self._me(), self.kind, _version(), 0.0))
+                await self._store.beat(Beat(self._me(), self.about, _version(), 0.0))
 
     def close(self) -> None:
         """Renews it no more."""
@@ -202,7 +203,7 @@ class OtherMachines:
 
     def names(self, *, kinds: Collection[str]) -> list[str]:
         """Returns the processes of some kinds, including those on this machine."""
-        return [each.process for each in self.beats.values() if each.kind.split()[0] in kinds]
+        return [each.process for each in self.beats.values() if each.about.kind in kinds]
 
     def beats_of(self, owner: str) -> int:
         """Returns how often a process has renewed its lease; 0 if the store does not know it."""

@@ -13,6 +13,7 @@ from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.ids import NO_RUN
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Beat, BootClock, Claim, Clock, Store
+from plansmith.store_ports import ProcessInfo
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
@@ -314,9 +315,9 @@ class Owners:
             del self._roles[role]
             await self.release(held)
 
-    async def serve(self, kind: str = "server") -> None:
+    async def serve(self, about: ProcessInfo) -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""
-        self.lease.kind, self.lease.always = kind, True
+        self.lease.about, self.lease.always = about, True
         await self.lease.renew()
         await self.lease.begin()
 

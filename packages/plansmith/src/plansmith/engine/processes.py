@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from plansmith.plan.sentence import Sentence
@@ -141,35 +140,3 @@ def _opening(owner: str) -> tuple[str, int]:
 
 _numbers: Final = count()
 _open: Final = WeakValueDictionary[int, ThisMachine]()
-
-
-class ProcessKind(NamedTuple):
-    """A server or a worker: since when, how many runs it takes at once, whether it takes no more.
-
-    Servers that execute what they create tell only their kind, and where their page is (`at`).
-    """
-
-    kind: str
-    since: datetime | None = None
-    runs: int = 0
-    draining: bool = False
-    at: str = ""
-
-    def __str__(self) -> str:
-        kind = f"{self.kind} at={self.at}" if self.at else self.kind
-        if self.since is None:
-            return kind
-        since = self.since.astimezone(UTC).isoformat(timespec="seconds")
-        draining = " draining" if self.draining else ""
-        return f"{kind} since={since} runs={self.runs}{draining}"
-
-
-def read_kind(text: str) -> ProcessKind:
-    """Reads what a process says about itself."""
-    kind, *rest = text.split() or ["program"]
-    fields = {name: value for name, _, value in (word.partition("=") for word in rest)}
-    try:
-        since, runs = datetime.fromisoformat(fields["since"]), int(fields["runs"])
-    except (KeyError, ValueError):
-        return ProcessKind(kind, at=fields.get("at", ""))
-    return ProcessKind(kind, since, runs, "draining" in fields, fields.get("at", ""))

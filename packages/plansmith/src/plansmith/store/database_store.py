@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
+
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
@@ -24,6 +26,7 @@ from plansmith.store.reading import Followers, ValueCache
 from plansmith.store.rows import day_of, need_following, read_journal, rows_of, sound_part, stale
 from plansmith.store.sql import Change, Dialect, Parameters, Step
 from plansmith.store.summaries import OPEN, SummaryReads, cells_of
+from plansmith.store_ports import ProcessInfo
 
 _BODIES_AT_ONCE: Final = 10_000
 _FAR: Final = 2**63
@@ -33,6 +36,7 @@ _HASH: Final = re.compile("[0-9a-f]{64}")
 _FEW: Final = 64
 # Followers of all runs wait under this name, which no run has.
 _ANY_RUN: Final = ""
+_ABOUT: Final = msgspec.json.Decoder(ProcessInfo)
 
 
 class DatabaseStore(SummaryReads):
@@ -359,7 +363,8 @@ class DatabaseStore(SummaryReads):
             "name": beat.process,
             "machine": machine or rest,
             "pid": int(pid) if pid.isdigit() else 0,
-            "kind": beat.kind,
+            "kind": beat.about.kind,
+            "about": msgspec.json.encode(beat.about).decode(),
             "version": beat.version,
             "lease_s": beat.lease_s,
             "now": self._now().timestamp(),
@@ -373,7 +378,7 @@ class DatabaseStore(SummaryReads):
     async def beats(self) -> Sequence[Beat]:
         given = {"now": self._now().timestamp()}
         rows = await self._query(sql.BEATS.format(now=self._dialect.now), given)
-        return [Beat(*row) for row in rows]
+        return [Beat(name, _ABOUT.decode(about), *rest) for name, about, *rest in rows]
 
 
 def _hash_of(text: object) -> str:

@@ -173,14 +173,15 @@ CLAIM_OF: Final = "SELECT owner, term FROM claims WHERE run = :run"
 CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
 CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
 BEAT: Final = """
-    INSERT INTO processes (name, machine, pid, kind, version, lease_s, beats, seen)
-    VALUES (:name, :machine, :pid, :kind, :version, :lease_s, 1, {now})
+    INSERT INTO processes (name, machine, pid, kind, about, version, lease_s, beats, seen)
+    VALUES (:name, :machine, :pid, :kind, :about, :version, :lease_s, 1, {now})
     ON CONFLICT (name) DO UPDATE SET beats = processes.beats + 1, seen = excluded.seen,
         version = excluded.version, lease_s = excluded.lease_s,
-        kind = CASE excluded.kind WHEN 'program' THEN processes.kind ELSE excluded.kind END
+        kind = CASE excluded.kind WHEN 'program' THEN processes.kind ELSE excluded.kind END,
+        about = CASE excluded.kind WHEN 'program' THEN processes.about ELSE excluded.about END
 """
 BEATS: Final = """
-    SELECT name, kind, version, lease_s, beats, {now} - seen FROM processes ORDER BY name
+    SELECT name, about, version, lease_s, beats, {now} - seen FROM processes ORDER BY name
 """
 # A process that has not been heard of for an hour, and owns nothing, is forgotten; so are other
 # openings of the store by the same process once their leases are over.

@@ -52,6 +52,7 @@ CREATE TABLE processes (
     machine text NOT NULL,
     pid integer NOT NULL,
     kind text NOT NULL,
+    about text NOT NULL,
     version text NOT NULL,
     lease_s double precision NOT NULL,
     beats bigint NOT NULL,

@@ -8,6 +8,7 @@ import pytest
 
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.ports import Beat, Store
+from plansmith.store_ports import ProcessInfo
 from plansmith.testing.contracts import journal, on_new_store
 
 
@@ -95,7 +96,7 @@ class ClaimsContract:
     async def test_a_silent_process_that_renews_its_lease_at_the_last_moment_keeps_its_run(
         self, store: Store
     ) -> None:
-        beat = Beat("far - - 1 1", "server", "1", 20.0)
+        beat = Beat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
         await store.beat(beat)
         if not (beats := await store.beats()):
             return  # one process alone has it
