@@ -21,7 +21,7 @@ from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})  # a float may be no number
-_ANY: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
+_ANY: Final = pydantic.TypeAdapter[Any](Any, config={"ser_json_inf_nan": "constants"})
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from datetime import date
+from math import nan
 from typing import Annotated, Any
 
 import pytest
@@ -79,6 +80,8 @@ async def test_arguments_are_converted_for_the_function_and_results_for_the_jour
     result = await source.call("forecast", {"place": {"city": "Oslo"}, "days": 3}, CALL)
     assert result == {"degrees": 4.5, "day": "2026-01-03"}
     assert forecast(Place(city="x"), 2) == Weather(3.0, date(2026, 1, 2))
+    # What is no JSON number reaches the check of results; it does not become null.
+    assert tool(lambda: nan, name="t").to_json([nan, {1}]) == [pytest.approx(nan, nan_ok=True), [1]]
 
 
 async def test_bad_arguments_and_results_are_failures_that_name_the_place() -> None:
