@@ -15,8 +15,8 @@ from tests.unit.server.house import House, serving, tool_step, user
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.ports import Call, ToolSource
 from plansmith.protected_files import may_write
-from plansmith.store.backup import back_up
 from plansmith.store.sqlite import SqliteStore
+from plansmith_cli.backup import back_up
 from plansmith_cli.config import Settings
 from plansmith_cli.ui.output import write_file
 from plansmith_cli.wiring import make_smith

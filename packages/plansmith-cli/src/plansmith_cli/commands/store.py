@@ -20,11 +20,11 @@ from plansmith.errors import Misconfigured, PlansmithError, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
-from plansmith.store import backup
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, sqlite_path
 from plansmith.text import safe
 from plansmith.verify import verify
+from plansmith_cli import backup
 from plansmith_cli.command_table import Exit
 from plansmith_cli.doctor import diagnose, missing_runs
 from plansmith_cli.keyboard import agrees
