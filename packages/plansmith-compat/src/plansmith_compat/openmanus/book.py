@@ -17,9 +17,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, Store
 from plansmith.runs.journals import Journals
-from plansmith.runs.noted import NotedRuns
 from plansmith_compat.openmanus import dialect
 from plansmith_compat.openmanus.dialect import NAME, write
+from plansmith_compat.openmanus.noted import NotedRuns
 from plansmith_planner.dialect import data_of, in_order, place_id
 
 _DELETED: Final = Sentence("the plan was deleted")
