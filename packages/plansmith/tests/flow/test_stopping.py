@@ -20,10 +20,11 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.ports import Call
+from plansmith.ports import Call, Claim
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
+from plansmith.testing.fakes import settle
 from plansmith_cli.replay import replay
 from plansmith_server.housekeeping import prune
 
@@ -37,12 +38,13 @@ class World:
         self.began = asyncio.Event()
         self.go = asyncio.Event()
         self.calls: list[str] = []
+        self.purpose = ""
 
     async def tools(self) -> list[ToolSpec]:
         return [
             ToolSpec(name="look", effect=Effect.READ),
             ToolSpec(name="fail", effect=Effect.READ),
-            ToolSpec(name="write", effect=Effect.WRITE),
+            ToolSpec(name="write", effect=Effect.WRITE, description=self.purpose),
             ToolSpec(name="keyed", effect=Effect.WRITE, idempotent=True),
             ToolSpec(name="slow_look", effect=Effect.READ),
             ToolSpec(name="slow_write", effect=Effect.WRITE),
@@ -108,10 +110,11 @@ async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(t
     assert ("nobody knows whether it happened" in run.report) is unknown
 
 
-async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None:
+@pytest.mark.parametrize("tool", ["write", "keyed"])
+async def test_a_run_whose_cancelling_process_died_starts_nothing_more(tool: str) -> None:
     place = Place()
     run = await place.approved(
-        plan({"id": "w", "tool": "write"}, {"id": "x", "tool": "write", "after": ["w"]})
+        plan({"id": "w", "tool": tool}, {"id": "x", "tool": "write", "after": ["w"]})
     )
     journal = await place.enter().runs.journals.load_verified(run.id)
     cancel = e.CancelAsked(reason="enough"), e.Actor(kind="person", name="ada")
@@ -123,6 +126,45 @@ async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None
     assert runs[0].reason.startswith("cancelled by ada: enough")
 
 
+async def test_a_cancelled_run_whose_tool_has_changed_ends_without_another_review() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "w", "tool": "write"}))
+    journal = await place.enter().runs.journals.load_verified(run.id)
+    await journal.append(e.CancelAsked(), by=e.Actor(kind="person", name="ada"))
+    place.world.purpose = "Writes elsewhere."
+    run = await place.enter().run(run.id)
+    assert (run.status, place.world.calls) == (RunStatus.CANCELLED, [])
+    kinds = [event.body.type for event in await place.store.events(run.id)]
+    assert kinds.count("review_asked") == 1
+
+
+class SlowClaims(MemoryStore):
+    """Holds back who owns a run until it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def claim_of(self, run: str) -> Claim | None:
+        self.asked.set()
+        await self.go.wait()
+        return await super().claim_of(run)
+
+
+async def test_a_pause_cuts_off_nobody_who_is_just_told_that_the_run_rests() -> None:
+    store = SlowClaims()
+    app = Plansmith(tools=[World()], store=store, budget=BudgetLimits(steps=1))
+    each = {"over": [1], "each": {"id": "i", "tool": "look"}, "after": ["a"]}
+    run = await app.submit(plan({"id": "a", "tool": "look"}, {"id": "m"} | each))
+    running = asyncio.ensure_future(app.run(run.id))
+    await store.asked.wait()  # it has been let go, and rests at its budget
+    pausing = asyncio.ensure_future(app.pause(run.id, by="ada"))
+    await settle()
+    store.go.set()
+    both = await asyncio.gather(running, pausing)
+    assert {each.status for each in both} == {RunStatus.PAUSED}
+
+
 async def test_a_program_that_cancels_is_told_as_a_program() -> None:
     place = Place()
     run = await place.approved(plan({"id": "q", "question": "?"}))
@@ -130,6 +172,7 @@ async def test_a_program_that_cancels_is_told_as_a_program() -> None:
     await app.run(run.id)
     run = await app.cancel(run.id, by=e.Actor(kind="program"))
     assert run.reason == "cancelled by a program"
+    assert (run.status, run.questions) == (RunStatus.CANCELLED, {})
 
 
 async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
@@ -389,12 +432,3 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     assert (stone["run"], stone["step"], stone["callee"]) == (run.id, "b", "slow_write")
     assert stone["deleted_by"] == "ada"
     await app.close()
-
-
-async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "k", "tool": "keyed"}))
-    journal = await place.enter().runs.journals.load_verified(run.id)
-    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
-    run = await place.enter().cancel(run.id)
-    assert run.steps["k"].status is StepStatus.UNKNOWN
