@@ -84,8 +84,6 @@ class State:
         self.resting: dict[str, StepStatus] = {}
         self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
         self.skipped_by_others: set[str] = set()
-        # How many calls were made when the last question was answered: they do not count as tries.
-        self._answered: dict[str, int] = {}
         # Until when steps wait; empty in most runs.
         self.wakes: dict[str, datetime] = {}
         # Calls that steps made before the plan changed: their results, by callee and inputs.
@@ -110,8 +108,6 @@ class State:
             self.wakes[name] = step.wakes_at
         if step.rule:
             self.skipped_by_plan[name] = step.rule
-        if step.reply is not None:
-            self._answered[name] = step.answered
         if is_part(name) and (step.item or step.attempts):
             self._items.setdefault(parent_of(name), {})[name] = step.item
         if step.made:  # of two results of one call the first counts
@@ -295,7 +291,7 @@ class State:
     def record(self, unit: Unit, outcome: Failed | Asks) -> None:
         """Adds how a call ended without a result; it may be made again after a pause."""
         known = self.known(unit.name)
-        tries = known.attempts - self._answered.get(unit.name, 0)
+        tries = known.attempts - known.answered
         match outcome:
             case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
                 body = self._failure(unit, error, kind, again=True)
@@ -449,7 +445,6 @@ class State:
                 self._end(name, StepStatus.SKIPPED)
             case e.StepReplied(step=name, answer=answer, permit=False):
                 self.replies[name] = Reply(answer, value)
-                self._answered[name] = self.known(name).attempts
                 self._put_back(name)
             case e.StepReplied(step=name) | e.StepReset(step=name):
                 self._put_back(name)
