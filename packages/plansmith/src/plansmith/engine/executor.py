@@ -273,7 +273,7 @@ class Executor:
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.resting or (name in state.made and self._reuse_result(unit)):
+            if name in state.resting or (state.known(name).made and self._reuse_result(unit)):
                 continue
             may_be_skipped = state.skipped_by_plan or unit.step.when is not None
             if may_be_skipped and state.skip_by_plan(unit):
