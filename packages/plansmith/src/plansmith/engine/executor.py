@@ -84,7 +84,7 @@ class Executor:
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
-        self._budget = CallReservations(budget, journal.run, self._clock)
+        self._budget = CallReservations(budget, journal, self._clock)
         self._state = State(
             journal,
             budget=self._budget,
