@@ -61,26 +61,6 @@ async def test_a_wish_outlives_a_process_that_died_over_it_and_a_resume(scripted
 # Budget
 
 
-async def test_at_the_cap_the_run_pauses_and_asks_and_goes_on_when_told() -> None:
-    app, tools = smith(budget=BudgetLimits(steps=2))
-    run = await app.submit(plan(*[step(f"s{n}", inputs={"n": n}) for n in range(5)]))
-    run = await app.run(run.id)
-    assert run.status is RunStatus.PAUSED
-    assert len(tools.calls) == 2
-    [question] = run.questions.values()
-    assert "2 calls" in question.text
-    with pytest.raises(Refused):
-        await app.answer(run.id, question.question, "maybe")
-    await app.answer(run.id, question.question, "go_on", by="ada")
-    run = await app.run(run.id)
-    assert len(tools.calls) == 4
-    [question] = run.questions.values()
-    await app.answer(run.id, question.question, "stop", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.CANCELLED
-    assert len(tools.calls) == 4
-
-
 async def test_two_runs_cannot_both_spend_what_is_left() -> None:
     app, tools = smith(shared_budget=BudgetLimits(steps=3))
     runs = [await app.submit(plan(*[step(f"s{n}") for n in range(3)])) for _ in range(2)]

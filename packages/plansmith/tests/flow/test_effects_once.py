@@ -12,12 +12,12 @@ from tests.flow.plans import answered, approve, approved, change_step, plan
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 LIMITS = Limits(first_wait_s=0, tries=3, data="show")
 
@@ -66,6 +66,22 @@ async def test_a_write_that_says_that_nothing_was_changed_has_failed(error: Tool
     assert run.steps["p"].status is StepStatus.FAILED
     assert run.status is RunStatus.FAILED
     assert len(tools.calls) == (3 if isinstance(error, ToolBusy) else 1)
+
+
+async def test_calls_before_an_answer_count_as_no_tries_in_another_process_either() -> None:
+    look = FakeTool("look", [InputNeeded("Which?"), ToolBusy("no"), ToolBusy("no"), "seen"])
+    tools, store, clock = FakeTools(look), MemoryStore(), FakeClock()
+
+    def enter() -> Plansmith:
+        limits = Limits(first_wait_s=60, tries=3)
+        return Plansmith(tools=[tools], store=store, clock=clock, limits=limits)
+
+    run = await approved(enter(), plan({"id": "a", "tool": "look"}))
+    await enter().answer(run.id, next(iter(run.questions)), "this", by="ada")
+    for _ in range(3):
+        run = await enter().runs.run(run.id, parks=True)
+        await clock.advance(600)
+    assert run.result("a") == "seen"
 
 
 class Keyed:

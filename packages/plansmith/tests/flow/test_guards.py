@@ -49,34 +49,6 @@ class Place:
         return sum(call.tool == tool for call in self.tools.calls)
 
 
-EACH = {"template": "payment", "inputs": {"sum": "{{item}}"}}
-MAP = {"id": "m", "over": [10_000], "each": EACH}
-NESTED = [
-    ({"id": "p", "template": "payment", "inputs": {"sum": 10_000}}, "p/sure"),
-    (MAP, "m/0/sure"),
-    ({"id": "outer", "template": "mapped"}, "outer/m/0/sure"),
-]
-
-
-@pytest.mark.parametrize(("step", "question"), NESTED, ids=["template", "map", "map in template"])
-async def test_an_unanswered_question_inside_holds_its_effect_through_restarts(
-    step: dict[str, Any], question: str
-) -> None:
-    place = Place(mapped=plan(MAP))
-    run = await place.begin(plan(step, {"id": "other", "question": "Which colour?"}))
-    assert run.status is RunStatus.ASKING
-    assert set(run.questions) == {question, "other"}
-    for _ in range(3):
-        run = await place.enter().run(run.id)
-        assert place.calls() == 0
-    await place.enter().answer(run.id, "other", "red", by="ada")
-    run = await place.enter().run(run.id)
-    assert (run.status, place.calls()) == (RunStatus.ASKING, 0)
-    await place.enter().answer(run.id, question, "yes", by="ada")
-    run = await place.enter().run(run.id)
-    assert (run.status, place.calls()) == (RunStatus.DONE, 1)
-
-
 async def test_an_unknown_call_inside_a_template_holds_what_needs_it_through_a_restart() -> None:
     twice = plan(
         {"id": "first", "tool": "book"}, {"id": "second", "tool": "pay", "after": ["first"]}

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from tests.flow.plans import plan, step
+from tests.flow.plans import approved, plan, step
 
 from plansmith import Plan, Plansmith, Run, RunStatus, read_plan, tool
 from plansmith.clock import SystemClock
@@ -103,23 +103,6 @@ async def test_what_a_person_writes_before_the_first_or_the_last_append_counts(
     assert begun is (calls_made > 0)
 
 
-async def test_a_cancel_in_the_same_process_before_the_last_append_counts_too() -> None:
-    store = MeddlingStore()
-    smith, _ = looking(store)
-    made = await smith.submit(LOOKS)
-    cancels: list[asyncio.Task[object]] = []
-
-    async def cancel(run: str) -> None:
-        cancels.append(asyncio.create_task(smith.cancel(run, by="ada")))
-        await asyncio.sleep(0)  # it is written first
-
-    store.before["run_finished"] = cancel
-    run = await smith.run(made.id)
-    await asyncio.gather(*cancels)
-    assert run.status is RunStatus.CANCELLED
-    assert (await smith.get(made.id)).status is RunStatus.CANCELLED
-
-
 class ReadAtOnce(MemoryStore):
     """Lets the journal read back what it writes, before it hears that it is written."""
 
@@ -144,9 +127,13 @@ async def test_a_journal_that_catches_up_while_it_writes_takes_no_event_twice() 
 
 
 class Counting(MemoryStore):
-    """Counts the events and values that are read."""
+    """Counts the events and values that are read, and the lists of all runs."""
 
-    read = values = 0
+    read = values = lists = 0
+
+    async def runs(self) -> Sequence[str]:
+        self.lists += 1
+        return await super().runs()
 
     async def get(self, digest: str) -> Json:
         self.values += 1
@@ -165,6 +152,23 @@ def order() -> str:
 
 def questions(count: int) -> Plan:
     return read_plan({"steps": [{"id": f"q{n}", "question": f"Q{n}?"} for n in range(count)]})
+
+
+async def test_a_change_of_a_repeated_run_reads_that_run_alone_as_long_as_it_is_there() -> None:
+    store = Counting()
+    smith = Plansmith(tools=[order], store=store)
+    first = await approved(smith, plan(step("a", "order")))
+    again = await smith.rerun(first.id, by="ada")
+    reasons: list[tuple[str, ...]] = []
+    for title in ("one", "two"):
+        run = await smith.edit(again.id, plan(step("a", "order", title=title)), by="ada")
+        assert run.last is not None
+        assert isinstance(run.last.body, e.ReviewAsked)
+        reasons.append(run.last.body.reasons)
+        await delete_run(smith.runs.journals, first.id, by="ada")
+    told = f"a was done in run {first.id} and is done again"
+    assert [told in each for each in reasons] == [True, False]
+    assert store.lists == 0
 
 
 async def test_a_run_that_another_process_deleted_is_not_there(tmp_path: Path) -> None:
@@ -254,16 +258,6 @@ async def test_a_result_that_its_reader_changed_is_read_anew() -> None:
     run.steps["q0"].result["rows"].append(2)  # type: ignore[index, union-attr, call-overload]
     run = await smith.answer(run.id, "q1", "yes", by="ada")
     assert run.result("q0") == {"rows": [1]}
-
-
-async def test_what_another_process_wrote_counts(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    async with Plansmith(store=url) as here, Plansmith(store=url) as there:
-        run = await here.do(questions(3))
-        await here.answer(run.id, "q0", "yes", by="ada")
-        await there.answer(run.id, "q1", "no", by="bob")
-        run = await here.answer(run.id, "q2", "yes", by="ada")
-        assert [run.steps[name].result for name in ("q0", "q1", "q2")] == ["yes", "no", "yes"]
 
 
 async def test_a_report_has_the_results_that_were_kept_and_a_copied_run_folds_the_same() -> None:
@@ -421,7 +415,6 @@ async def test_a_run_deleted_while_all_are_resumed_keeps_no_other_from_going_on(
         patch.setattr(store, "open_runs", AsyncMock(return_value=listed))
         with pytest.raises(NotFound):
             await two.there.runs.resume_all()
-    async with WAIT(30):
-        for run in runs[1:]:
-            assert (await two.there.run(run.id)).status is RunStatus.DONE
+    for run in runs[1:]:
+        assert (await two.there.get(run.id)).status is RunStatus.DONE
     assert len(two.calls) == 119

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from tests.flow.plans import approved, plan, step
 
 from plansmith import AgentSpec, Effect, RunStatus, read_plan, try_read_plan
 from plansmith.app import Plansmith
-from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision
+from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
+from plansmith.ports import Delta, Prompt
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
@@ -83,6 +84,36 @@ async def test_a_run_that_several_callers_run_at_once_is_over_for_all_of_them(
             runs = await asyncio.gather(*(app.run(run.id) for _ in range(3)))
             assert [each.status for each in runs] == [RunStatus.DONE] * 3
     assert len(source.calls) == 6
+
+
+class HeldModel(ScriptedModel):
+    """Holds its first answer back until it is told."""
+
+    def __init__(self, *answers: object) -> None:
+        super().__init__(*answers)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        if not self.asked.is_set():
+            self.asked.set()
+            await self.go.wait()
+        async for each in super().stream(prompt):
+            yield each
+
+
+async def test_while_a_change_is_planned_nothing_begins_and_only_a_later_change_counts() -> None:
+    model = HeldModel({"steps": [step("c")]}, {"steps": [step("b")]})
+    app, tools = smith(model=model)
+    run = await app.submit(plan(step("a")), request="look")
+    first = asyncio.ensure_future(app.request_changes(run.id, "call it b", by="ada"))
+    await model.asked.wait()
+    assert (await app.run(run.id)).status is RunStatus.PLANNING
+    assert (model.prompts, tools.calls) == ([], [])
+    run = await app.request_changes(run.id, "rather c", by="bob")
+    model.go.set()
+    with pytest.raises(StaleWriter):
+        await first
+    assert statuses(await app.run(run.id)) == {"c": "done"}
 
 
 async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> None:
@@ -216,14 +247,6 @@ async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> 
     await running
 
 
-async def test_a_parked_run_can_be_cancelled_and_its_question_is_withdrawn() -> None:
-    app, _ = smith()
-    run = await approved(app, plan({"id": "q", "question": "?"}))
-    run = await app.cancel(run.id)
-    assert run.status is RunStatus.CANCELLED
-    assert not run.questions
-
-
 async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -> None:
     most: dict[str, int] = {}
     now: dict[str, int] = {}
@@ -257,32 +280,6 @@ async def test_a_run_that_waits_for_a_person_holds_no_task() -> None:
     parked = await asyncio.gather(*(app.run(run.id) for run in runs))
     assert {run.status for run in parked} == {RunStatus.ASKING}
     assert asyncio.all_tasks() == before
-
-
-async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
-    store = MemoryStore()
-    entered = asyncio.Event()
-
-    @tool(effect="read")
-    async def slow(n: int) -> int:
-        entered.set()
-        if not released:
-            await asyncio.Event().wait()
-        return n
-
-    released = False
-    first = Plansmith(tools=[slow], store=store)
-    run = await first.submit(plan(step("s", "slow", inputs={"n": 7})))
-    going = asyncio.ensure_future(first.run(run.id))
-    await entered.wait()
-    await first.close()
-    await asyncio.gather(going, return_exceptions=True)
-    released = True
-    second = Plansmith(tools=[slow], store=store)
-    [run] = await second.runs.resume_all()
-    assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
-    assert run.steps["s"].attempts == 2
-    assert await second.runs.resume_all() == []
 
 
 DECIDED = {"decision": "plan", "reason": "so", "query": "Refund my last order", "answer": ""}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.flow.plans import approve, plan
+from tests.flow.test_journals import MeddlingStore
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -22,7 +23,8 @@ from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import MemoryStore
+from plansmith.testing import FakeClock, MemoryStore
+from plansmith.testing.fakes import settle
 from plansmith_cli.replay import replay
 from plansmith_server.housekeeping import prune
 
@@ -36,12 +38,13 @@ class World:
         self.began = asyncio.Event()
         self.go = asyncio.Event()
         self.calls: list[str] = []
+        self.purpose = ""
 
     async def tools(self) -> list[ToolSpec]:
         return [
             ToolSpec(name="look", effect=Effect.READ),
             ToolSpec(name="fail", effect=Effect.READ),
-            ToolSpec(name="write", effect=Effect.WRITE),
+            ToolSpec(name="write", effect=Effect.WRITE, description=self.purpose),
             ToolSpec(name="keyed", effect=Effect.WRITE, idempotent=True),
             ToolSpec(name="slow_look", effect=Effect.READ),
             ToolSpec(name="slow_write", effect=Effect.WRITE),
@@ -107,10 +110,11 @@ async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(t
     assert ("nobody knows whether it happened" in run.report) is unknown
 
 
-async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None:
+@pytest.mark.parametrize("tool", ["write", "keyed"])
+async def test_a_run_whose_cancelling_process_died_starts_nothing_more(tool: str) -> None:
     place = Place()
     run = await place.approved(
-        plan({"id": "w", "tool": "write"}, {"id": "x", "tool": "write", "after": ["w"]})
+        plan({"id": "w", "tool": tool}, {"id": "x", "tool": "write", "after": ["w"]})
     )
     journal = await place.enter().runs.journals.load_verified(run.id)
     cancel = e.CancelAsked(reason="enough"), e.Actor(kind="person", name="ada")
@@ -122,6 +126,40 @@ async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None
     assert runs[0].reason.startswith("cancelled by ada: enough")
 
 
+async def test_a_cancelled_run_whose_tool_has_changed_ends_without_another_review() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "w", "tool": "write"}))
+    journal = await place.enter().runs.journals.load_verified(run.id)
+    await journal.append(e.CancelAsked(), by=e.Actor(kind="person", name="ada"))
+    place.world.purpose = "Writes elsewhere."
+    run = await place.enter().run(run.id)
+    assert (run.status, place.world.calls) == (RunStatus.CANCELLED, [])
+    kinds = [event.body.type for event in await place.store.events(run.id)]
+    assert kinds.count("review_asked") == 1
+
+
+async def test_a_pause_cuts_off_nobody_who_is_just_told_that_the_run_rests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, asked, go = MemoryStore(), asyncio.Event(), asyncio.Event()
+
+    async def claim_of(_: str) -> None:
+        asked.set()
+        await go.wait()
+
+    monkeypatch.setattr(store, "claim_of", claim_of)
+    app = Plansmith(tools=[World()], store=store, budget=BudgetLimits(steps=1))
+    each = {"over": [1], "each": {"id": "i", "tool": "look"}, "after": ["a"]}
+    run = await app.submit(plan({"id": "a", "tool": "look"}, {"id": "m"} | each))
+    running = asyncio.ensure_future(app.run(run.id))
+    await asked.wait()  # it has been let go, and rests at its budget
+    pausing = asyncio.ensure_future(app.pause(run.id, by="ada"))
+    await settle()
+    go.set()
+    both = await asyncio.gather(running, pausing)
+    assert {each.status for each in both} == {RunStatus.PAUSED}
+
+
 async def test_a_program_that_cancels_is_told_as_a_program() -> None:
     place = Place()
     run = await place.approved(plan({"id": "q", "question": "?"}))
@@ -129,6 +167,7 @@ async def test_a_program_that_cancels_is_told_as_a_program() -> None:
     await app.run(run.id)
     run = await app.cancel(run.id, by=e.Actor(kind="program"))
     assert run.reason == "cancelled by a program"
+    assert (run.status, run.questions) == (RunStatus.CANCELLED, {})
 
 
 async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
@@ -273,6 +312,39 @@ async def test_a_call_that_was_cut_off_reserves_nothing_of_the_shared_budget() -
     assert second.status is RunStatus.DONE
 
 
+async def test_at_the_cap_a_run_asks_and_goes_on_as_far_again_beside_a_call_that_runs() -> None:
+    world = World()
+    app = Plansmith(tools=[world], limits=LIMITS, budget=BudgetLimits(steps=2))
+    looks = [{"id": n, "tool": "look", "after": [m]} for m, n in ("ab", "bc", "cd")]
+    wanted = plan({"id": "s", "tool": "slow_look"}, {"id": "a", "tool": "look"}, *looks)
+    run = await app.submit(wanted)
+    running = asyncio.ensure_future(app.run(run.id))
+    await settle(100)
+    [asked] = (await app.get(run.id)).questions.values()
+    assert "2 calls" in asked.text
+    with pytest.raises(Refused):
+        await app.answer(run.id, asked.question, "maybe")
+    await app.answer(run.id, asked.question, "go_on", by="ada")
+    await settle(100)
+    assert sorted(world.calls) == ["look", "look", "look", "slow_look"]
+    world.go.set()
+    [asked] = (await running).questions.values()
+    run = await app.answer(run.id, asked.question, "stop", by="ada")
+    assert (run.status, len(world.calls)) == (RunStatus.CANCELLED, 4)
+
+
+async def test_the_seconds_of_a_run_count_while_it_is_executed() -> None:
+    world, clock = World(), FakeClock()
+    app = Plansmith(tools=[world], clock=clock, budget=BudgetLimits(seconds=60))
+    steps = {"id": "a", "tool": "slow_look"}, {"id": "b", "tool": "look", "after": ["a"]}
+    run = await app.submit(plan(*steps))
+    running = asyncio.ensure_future(app.run(run.id))
+    await world.began.wait()
+    await clock.advance(100)
+    world.go.set()
+    assert ((await running).status, world.calls) == (RunStatus.PAUSED, ["slow_look"])
+
+
 @pytest.mark.parametrize("odd", [5, None, True, 1.5, ["x"], {"a": 1}], ids=repr)
 async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_run(
     odd: Any, tmp_path: Path
@@ -303,21 +375,6 @@ async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_ru
         assert (await other.run(known)).status is RunStatus.DONE
 
 
-class Raced(MemoryStore):
-    """A store in which somebody else writes right before an event of one type."""
-
-    def __init__(self, kind: str, first: Callable[[], Awaitable[None]]) -> None:
-        super().__init__()
-        self._kind = kind
-        self._first: Callable[[], Awaitable[None]] | None = first
-
-    async def append(self, events: Sequence[e.Event], *args: Any, **more: Any) -> None:
-        if self._first is not None and events[-1].body.type == self._kind:
-            first, self._first = self._first, None
-            await first()
-        await super().append(events, *args, **more)
-
-
 @pytest.mark.parametrize(
     ("word", "kind", "status"),
     [
@@ -329,13 +386,13 @@ class Raced(MemoryStore):
 async def test_what_a_person_does_elsewhere_is_kept_although_a_step_ends_meanwhile(
     word: str, kind: str, status: RunStatus
 ) -> None:
-    world = World()
+    world, store = World(), MeddlingStore()
 
-    async def let_the_step_end() -> None:
+    async def let_the_step_end(_: str) -> None:
         world.go.set()
         await execution
 
-    store = Raced(kind, let_the_step_end)
+    store.before[kind] = let_the_step_end
     here, elsewhere = Plansmith(tools=[world], store=store), Plansmith(store=store)
     run = await here.submit(
         plan({"id": "q", "question": "Which?"}, {"id": "a", "tool": "slow_look"})
@@ -352,10 +409,11 @@ async def test_what_a_person_does_elsewhere_is_kept_although_a_step_ends_meanwhi
 
 
 async def test_an_answer_is_refused_if_someone_else_answers_meanwhile() -> None:
-    async def answer_first() -> None:
-        await here.answer(run.id, "q", "mine", by="ada")
+    async def answer_first(run: str) -> None:
+        await here.answer(run, "q", "mine", by="ada")
 
-    store = Raced("step_done", answer_first)
+    store = MeddlingStore()
+    store.before["step_done"] = answer_first
     here, elsewhere = Plansmith(store=store), Plansmith(store=store)
     run = await here.run((await here.submit(plan({"id": "q", "question": "Which?"}))).id)
     with pytest.raises(StaleDecision, match="someone else"):
@@ -388,12 +446,3 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     assert (stone["run"], stone["step"], stone["callee"]) == (run.id, "b", "slow_write")
     assert stone["deleted_by"] == "ada"
     await app.close()
-
-
-async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "k", "tool": "keyed"}))
-    journal = await place.enter().runs.journals.load_verified(run.id)
-    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
-    run = await place.enter().cancel(run.id)
-    assert run.steps["k"].status is StepStatus.UNKNOWN

@@ -82,7 +82,7 @@ class Budget:
         limits = own.money, own.tokens, own.steps, own.seconds
         return limits == _NO_LIMITS and (self._shared is None or self._shared.is_unlimited)
 
-    def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int) -> None:
+    def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int = 0) -> None:
         """Sets what was spent, plus what running calls have reserved."""
         self.steps, self.times = calls, grants + 1
         self.tokens, self.money = tokens + self._reserved_tokens, money + self._reserved_money
@@ -136,11 +136,11 @@ class Budget:
 class CallReservations:
     """The budget of one run as its executor uses it: one reservation a call."""
 
-    def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:
+    def __init__(self, budget: Budget | None, journal: Journal, clock: Clock) -> None:
         # A budget without limits refuses nothing: not worth counting before every call.
         self._budget = None if budget is None or budget.is_unlimited else budget
         self.is_limited = self._budget is not None
-        self._run, self._clock = run, clock
+        self._journal, self._clock = journal, clock
         self._reservations: dict[str, Reservation] = {}
         self._spent: dict[str, Usage] = {}
 
@@ -148,8 +148,9 @@ class CallReservations:
         """Reserves the budget of a call; returns a refusal if a limit would be exceeded."""
         if self._budget is None or kind in _FREE:
             return None
-        now = self._clock.now()
-        seconds = (now - (self._run.started_at or now)).total_seconds()
+        now, run = self._clock.now(), self._journal.run
+        seconds = (now - (run.started_at or now)).total_seconds()
+        self._budget.times = run.grants.get("budget", 0) + 1
         reservation = self._budget.reservation(GUESSES.get(kind, 0))
         refusal = self._budget.reserve(reservation, seconds=seconds)
         if refusal is None:
@@ -189,7 +190,7 @@ class CallReservations:
             limit=Sentence(f"limit.{refusal.limit}"),
             amount=refusal.amount,
         )
-        return limit_question(self._run, refusal.limit, text)
+        return limit_question(self._journal.run, refusal.limit, text)
 
 
 class RunBudgets:
@@ -238,6 +239,5 @@ class RunBudgets:
         """Returns the budget of a run with what it has spent, by its own limits if it has some."""
         limits = run.options.budget or self.limits
         budget = Budget(limits, shared=self._shared, price_per_million=self._price)
-        grants = run.grants.get("budget", 0)
-        budget.restart(calls=run.calls, tokens=run.tokens, money=run.money, grants=grants)
+        budget.restart(calls=run.calls, tokens=run.tokens, money=run.money)
         return budget

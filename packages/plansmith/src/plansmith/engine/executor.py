@@ -76,17 +76,15 @@ class Executor:
     ) -> None:
         self.is_executing = False
         self.leaves = False  # another process is to go on
-        self._paused = False
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
         self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._request, self._has_early = journal.run.request, bool(journal.run.prefetches)
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
-        self._budget = CallReservations(budget, journal.run, self._clock)
+        self._budget = CallReservations(budget, journal, self._clock)
         self._state = State(
             journal,
             budget=self._budget,
@@ -198,7 +196,7 @@ class Executor:
 
     def _last_event(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self._state.wakes or self._paused or self._pacing
+        goes_on = self._calls.running or self._state.wakes or self._pacing
         if goes_on or self._progress.advice:
             return None
         return self._end() if self._state.is_all_done else None
@@ -214,7 +212,7 @@ class Executor:
             if self._opening and not isinstance(move, Execute | AwaitAnswer):
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             # What others skipped, and every start if the run stops, is neither written nor made.
-            stops = self._is_cancelled or self._paused
+            stops = self._is_cancelled or self._journal.run.paused
             names, skipped = [each.unit.name for each in started], state.skipped_by_others
             unmade = [each for each in names if stops or each in skipped]
             batch.bodies = [
@@ -240,11 +238,7 @@ class Executor:
         if not all(map(_is_instruction, events)):
             raise StaleWriter(f"run {self._journal.id} is executed by another process")
         for event in events:
-            match event.body:
-                case e.RunPaused() | e.RunResumed() as body:
-                    self._paused = isinstance(body, e.RunPaused)
-                case body:
-                    self._state.apply(body, await self._journal.value_of(body))
+            self._state.apply(event.body, await self._journal.value_of(event.body))
 
     @property
     def _is_cancelled(self) -> bool:
@@ -254,7 +248,7 @@ class Executor:
 
     @property
     def _may_start(self) -> bool:
-        return not (self._paused or self.leaves)
+        return not (self._journal.run.paused or self.leaves)
 
     def _start(self) -> list[PreparedCall]:
         """Starts the steps that may start, and opens map and plan steps."""
@@ -264,22 +258,21 @@ class Executor:
             now = self._clock.now()
             state.wakes = {name: until for name, until in state.wakes.items() if until > now}
         blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        while queue.ready and len(running) + len(started) < self._limits.width:
-            if not self._may_start:
-                break
+        while self._may_start and queue.ready and len(running) + len(started) < self._limits.width:
             # A step that opens in this loop may bring a round that has to wait.
             is_blocked = partial(self._is_blocked, started) if blocks or state.wakes else None
             name = queue.take(is_blocked)
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.resting or (name in state.made and self._reuse_result(unit)):
+            if name in state.resting or (state.known(name).made and self._reuse_result(unit)):
                 continue
             may_be_skipped = state.skipped_by_plan or unit.step.when is not None
             if may_be_skipped and state.skip_by_plan(unit):
                 continue
-            if not self._budget.is_limited or self._reserve_budget(unit):
-                started += self._begin(unit)
+            if self._budget.is_limited and not self._reserve_budget(unit):
+                break
+            started += self._begin(unit)
         return started
 
     def _is_blocked(self, started: list[PreparedCall], name: str) -> bool:
@@ -317,7 +310,6 @@ class Executor:
             return True
         self._state.queue.put_back(unit.name)
         reason = Sentence("the budget of {amount} is used up", amount=refusal.amount)
-        self._paused = True
         asked = self._budget.question(refusal)
         # In one append: a crash between the two would ask the same question twice.
         is_open = asked.question in self._journal.run.questions  # resumed without an answer
@@ -381,7 +373,7 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        early = self._early_read(unit, content.digest) if self._has_early else ""
+        early = self._early_read(unit, content.digest) if self._journal.run.prefetches else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.known(name).attempts + 1,
@@ -401,7 +393,7 @@ class Executor:
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
             seen=seen,
-            request=self._request,
+            request=self._journal.run.request,
             is_stopped=lambda: self._is_cancelled,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.

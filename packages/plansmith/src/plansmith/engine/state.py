@@ -83,13 +83,10 @@ class State:
         self.resting: dict[str, StepStatus] = {}
         self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
         self.skipped_by_others: set[str] = set()
-        # How many calls were made when the last question was answered: they do not count as tries.
-        self._answered: dict[str, int] = {}
         # Until when steps wait; empty in most runs.
         self.wakes: dict[str, datetime] = {}
-        # Calls that steps made before the plan changed: their results, by callee and inputs.
-        self.made: dict[str, dict[tuple[str, str], str]] = {}
-        self.made_values: dict[str, Json] = {}
+        # The results of calls that steps made before the plan changed, by their hashes.
+        self._made: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
         self.has_new_end = False
 
@@ -98,8 +95,8 @@ class State:
         for name, step in self._journal.steps.items():
             if step != _NEW:
                 self._enter_step(name, step)
-        for digest in {each for made in self.made.values() for each in made.values()}:
-            self.made_values[digest] = await self._journal.value(digest)
+            for made in step.made:
+                self._made[made.result] = await self._journal.value(made.result)
         self._add(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
@@ -109,13 +106,8 @@ class State:
             self.wakes[name] = step.wakes_at
         if step.rule:
             self.skipped_by_plan[name] = step.rule
-        if step.reply is not None:
-            self._answered[name] = step.answered
         if is_part(name) and (step.item or step.attempts):
             self._items.setdefault(parent_of(name), {})[name] = step.item
-        if step.made:  # of two results of one call the first counts
-            made = {(each.callee, each.call_mark): each.result for each in reversed(step.made)}
-            self.made[name] = made
 
     def known(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
@@ -209,14 +201,14 @@ class State:
         self._pass(unit.name, rule)
 
     def reuse(self, unit: Unit, mark: str) -> bool:
-        """Reuses the result of an identical earlier call; false if there was none."""
-        result = self.made[unit.name].get((unit.callee, mark), "")
-        if result:
-            self.batch.bodies.append(
-                e.StepReused(step=unit.name, result=result, run=self._journal.id)
-            )
-            self._done(unit.name, self.made_values[result])
-        return bool(result)
+        """Reuses the result of the first identical earlier call; false if there was none."""
+        for made in self.known(unit.name).made:
+            if (made.callee, made.call_mark) == (unit.callee, mark):
+                reused = e.StepReused(step=unit.name, result=made.result, run=self._journal.id)
+                self.batch.bodies.append(reused)
+                self._done(unit.name, self._made[made.result])
+                return True
+        return False
 
     def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
         """Opens a map, plan or repeated step: queues the parts that may start."""
@@ -294,7 +286,7 @@ class State:
     def record(self, unit: Unit, outcome: Failed | Asks) -> None:
         """Adds how a call ended without a result; it may be made again after a pause."""
         known = self.known(unit.name)
-        tries = known.attempts - self._answered.get(unit.name, 0)
+        tries = known.attempts - known.answered
         match outcome:
             case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
                 body = self._failure(unit, error, kind, again=True)
@@ -448,7 +440,6 @@ class State:
                 self._end(name, StepStatus.SKIPPED)
             case e.StepReplied(step=name, answer=answer, permit=False):
                 self.replies[name] = Reply(answer, value)
-                self._answered[name] = self.known(name).attempts
                 self._put_back(name)
             case e.StepReplied(step=name) | e.StepReset(step=name):
                 self._put_back(name)

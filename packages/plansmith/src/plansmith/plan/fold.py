@@ -399,6 +399,7 @@ class _Fold:
             reply=step.reply,
             permit=step.permit,
             asked=step.asked,
+            answered=step.answered,
             started_at=early.started_at if early else event.at,
             prefetched=body.prefetched,
             callee=body.callee,

@@ -312,7 +312,7 @@ class RunPlanning:
     async def _revise(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run, intake = journal.run, self.intake
-        budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
+        budget = CallReservations(self._budgets.of(run), journal, self.journals.clock)
         refusal = budget.reserve("replan", "replan")
         if refusal is not None:
             paused = e.RunPaused(reason=Sentence("the budget is used up"))

@@ -151,16 +151,6 @@ def test_only_a_person_can_approve(kind: Literal["model", "system", "program"]) 
         fold(journal(*BEGINNING, e.PlanApproved(hash=TWO_STEPS.hash), by=e.Actor(kind=kind)))
 
 
-def test_the_approval_is_bound_to_the_hash() -> None:
-    approved = folded(
-        *BEGINNING, e.ReviewAsked(hash=TWO_STEPS.hash), e.PlanApproved(hash=TWO_STEPS.hash)
-    )
-    assert approved.approved == TWO_STEPS.hash
-    changed = TWO_STEPS.replace(steps=TWO_STEPS.steps[:1])
-    bodies = (*BEGINNING, e.PlanApproved(hash=TWO_STEPS.hash), e.PlanProposed(plan=changed))
-    assert folded(*bodies).approved != changed.hash
-
-
 def test_an_event_is_stored_in_utc_whatever_zone_it_came_in() -> None:
     east = timezone(timedelta(hours=8))
     event = next_event(
