@@ -141,16 +141,17 @@ async def test_a_cancelled_run_whose_tool_has_changed_ends_without_another_revie
 async def test_a_pause_cuts_off_nobody_who_is_just_told_that_the_run_rests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store, asked, go = MemoryStore(), asyncio.Event(), asyncio.Event()
+    asked, go = asyncio.Event(), asyncio.Event()
+    app = Plansmith(tools=[World()], store="memory", budget=BudgetLimits(steps=1))
+    run = await app.submit(plan({"id": "a", "tool": "look"}, {"id": "b", "tool": "look"}))
+    whole = app.runs.journals.whole
 
-    async def claim_of(_: str) -> None:
+    async def held(*given: Any) -> Run:
         asked.set()
         await go.wait()
+        return await whole(*given)
 
-    monkeypatch.setattr(store, "claim_of", claim_of)
-    app = Plansmith(tools=[World()], store=store, budget=BudgetLimits(steps=1))
-    each = {"over": [1], "each": {"id": "i", "tool": "look"}, "after": ["a"]}
-    run = await app.submit(plan({"id": "a", "tool": "look"}, {"id": "m"} | each))
+    monkeypatch.setattr(app.runs.journals, "whole", held)
     running = asyncio.ensure_future(app.run(run.id))
     await asked.wait()  # it has been let go, and rests at its budget
     pausing = asyncio.ensure_future(app.pause(run.id, by="ada"))
@@ -158,6 +159,13 @@ async def test_a_pause_cuts_off_nobody_who_is_just_told_that_the_run_rests(
     go.set()
     both = await asyncio.gather(running, pausing)
     assert {each.status for each in both} == {RunStatus.PAUSED}
+
+
+async def test_a_map_that_is_open_without_a_call_counts_as_no_interrupted_call() -> None:
+    app = Plansmith(tools=[World()], store="memory", budget=BudgetLimits(steps=1))
+    each = {"over": [1], "each": {"id": "i", "tool": "look"}, "after": ["a"]}
+    run = await app.submit(plan({"id": "a", "tool": "look"}, {"id": "m"} | each))
+    assert not (await app.run(run.id)).interrupted
 
 
 async def test_a_program_that_cancels_is_told_as_a_program() -> None:

@@ -109,7 +109,7 @@ class _Fold:
     def __init__(self, run: Run) -> None:
         self.run, self.steps = run, Steps(run.steps)
         self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
-        self.calling, self.spent, self.calls = run.calling, run.spent, run.calls
+        self.calls_open, self.spent, self.calls = run.calls_open, run.spent, run.calls
         self._last = run.last
 
     def take(self, event: e.Event) -> None:
@@ -135,7 +135,7 @@ class _Fold:
         if isinstance(event.body, _MAY_HAVE_DIED) and event.body.died:
             return  # nobody knows how long a call took if its process died
         doing = "waiting" if self.run.paused or self.questions else self.run.doing
-        doing = "running" if self.calling else doing
+        doing = "running" if self.calls_open else doing
         self.spent = {**self.spent, doing: self.spent.get(doing, _NO_TIME) + passed}
 
     def result(self) -> Run:
@@ -145,7 +145,7 @@ class _Fold:
             steps=self.steps,
             questions=self.questions,
             asked_at=self.asked_at,
-            calling=self.calling,
+            calls_open=self.calls_open,
             calls=self.calls,
             spent=self.spent,
             last=self._last,
@@ -379,7 +379,7 @@ class _Fold:
 
     def _end_call(self, name: str, step: StepState) -> None:
         self.steps[name] = step
-        self.calling -= {name}
+        self.calls_open -= {name}
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step, early = self._step(event, body.step, NOT_STARTED), None
@@ -408,7 +408,7 @@ class _Fold:
             made=step.made,
         )
         if body.inputs:
-            self.calling |= {body.step}
+            self.calls_open |= {body.step}
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _RESULT_MISSING)

@@ -24,7 +24,7 @@ from plansmith.plan.events import (
     StepAdvised,
     StepReplied,
 )
-from plansmith.plan.ids import is_part, mark_in, parent_of, root_of
+from plansmith.plan.ids import is_part, mark_in, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.problem import Problem
@@ -208,28 +208,24 @@ class StepState(FrozenStruct, frozen=True):
 class StepIndex:
     """The steps of a run by their status, and what else is asked about all of them at once.
 
-    `wholes` are the steps with parts, `unread` those whose result has to be read from the store.
+    `unread` are those whose result has to be read from the store.
     """
 
-    __slots__ = ("named", "unread", "wholes")
+    __slots__ = ("named", "unread")
 
     def __init__(self) -> None:
         # By status, parts apart from the steps of the plan.
         self.named: dict[tuple[StepStatus, bool], dict[str, None]] = {}
-        self.wholes: set[str] = set()
         self.unread: dict[str, None] = {}
 
     def copy(self) -> StepIndex:
         copied = StepIndex()
         copied.named = {key: {**names} for key, names in self.named.items() if names}
-        copied.wholes, copied.unread = {*self.wholes}, {**self.unread}
+        copied.unread = {**self.unread}
         return copied
 
     def add(self, name: str, step: StepState) -> None:
-        part = is_part(name)
-        if part:
-            self.wholes.add(parent_of(name))
-        self.named.setdefault((step.status, part), {})[name] = None
+        self.named.setdefault((step.status, is_part(name)), {})[name] = None
         if step.result_hash and step.settled:
             self.unread[name] = None
 
@@ -343,7 +339,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         models: How often each model was asked for plans, and for how many tokens.
         doing: What its time counts as, unless a call is open (then as `running`), or it is paused
             or asks (then as `waiting`).
-        calling: The steps whose call is open now, kept event by event to count the time.
+        calls_open: The steps whose call is open: what a crash now would interrupt.
         spent: How long it planned, ran and waited until its last event; `times` has the seconds.
         started_at: When the first step could start.
         prefetches: Reads that were made while the plan was written.
@@ -407,7 +403,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     money: Decimal = Decimal(0)
     models: Mapping[str, ModelUse] = msgspec.field(default_factory=dict[str, ModelUse])
     doing: Literal["planning", "running", "waiting"] = "planning"
-    calling: frozenset[str] = frozenset()
+    calls_open: frozenset[str] = frozenset()
     spent: Mapping[str, timedelta] = msgspec.field(default_factory=dict[str, timedelta])
     started_at: datetime | None = None
     prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
@@ -563,9 +559,3 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The earliest time for which a step waits, if any does."""
         times = [step.wakes_at for step in self.steps.values() if step.status in NOT_STARTED]
         return min((each for each in times if each is not None), default=None)
-
-    @property
-    def calls_open(self) -> tuple[str, ...]:
-        """The running steps, without those that have parts: what a crash now would interrupt."""
-        index = self.steps.index
-        return tuple(name for name in index.names(StepStatus.RUNNING) if name not in index.wholes)
