@@ -82,6 +82,12 @@ class Record(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate(fields | changes)
 
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+        """Returns a record with these values, not validated, which nobody can change any more."""
+        given = {name: _frozen(each) for name, each in values.items()}
+        return super().model_construct(_fields_set, **given)
+
     # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Returns a copy with some fields changed, not validated."""
@@ -96,17 +102,6 @@ class Record(BaseModel):
         """The canonical text in which the record is stored, without default values."""
         # Not its own `to_json`, which may add default values for readers.
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether no field is a dict or list that can be changed, as in an unvalidated record."""
-        values = vars(self).values()
-        kinds = {*map(type, values)}
-        if dict in kinds or list in kinds:
-            return False
-        return kinds <= FIXED_TYPES or all(
-            each.is_frozen for each in values if isinstance(each, Record)
-        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__

@@ -173,13 +173,6 @@ def dependents(graph: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return reverse
 
 
-def frozen_copy(plan: Plan) -> Plan:
-    """Returns the plan, or one made again of it if a part of it could still be changed."""
-    if all(step.is_frozen for step in plan.steps):
-        return plan
-    return Plan.model_validate_json(plan.stored_text)
-
-
 def plan_hash(plan: Plan) -> str:
     """Hashes what would run: steps, arguments, order and schedule, but not descriptions.
 

@@ -23,7 +23,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import NO_RESULTS, EarlierResult, UsableResults, pinned_results, uses_of
-from plansmith.plan.plan import Plan, frozen_copy
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.second_person import stricter
@@ -370,7 +370,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(frozen_copy(given.plan)))
+        plan = earlier.named(await self.pinned(given.plan))
         problems = (*given.problems, *await self.usable(plan, earlier))
         return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
 
