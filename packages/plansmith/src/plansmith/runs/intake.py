@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
@@ -189,13 +188,13 @@ class _Snapshot:
 
     def facts_of(self, plan: Plan) -> PlanFacts:
         """Returns the facts of a plan that runs no templates, known by its whole content."""
-        mark = sha256(plan.stored_text).digest()
-        if mark in self._facts:
-            self._facts.move_to_end(mark)
-            return self._facts[mark]
+        text = plan.stored_text
+        if text in self._facts:
+            self._facts.move_to_end(text)
+            return self._facts[text]
         facts = PlanFacts(plan, self, self.known)
         if not (facts.uses or plan.schedule or plan.schedules):
-            self._facts[mark] = facts
+            self._facts[text] = facts
             if len(self._facts) > PLANS_KEPT:
                 self._facts.popitem(last=False)
         return facts
