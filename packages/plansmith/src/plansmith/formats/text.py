@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any, Final, Never, cast
 
 import yaml
@@ -77,13 +76,12 @@ def _read_json(text: str) -> Json:
     return cast("Json", value)
 
 
-def _object(items: Iterable[tuple[str, Json]]) -> dict[str, Json]:
-    table: dict[str, Json] = {}
-    for key, value in items:
-        if key in table:
-            message = Sentence("the key '{key}' appears twice in one object", key=key)
-            raise _Refused("PS010", message, Sentence("keep one of the two"), (key,))
-        table[key] = value
+def _object(items: list[tuple[str, Json]]) -> dict[str, Json]:
+    table = dict(items)
+    if len(table) < len(items):
+        twice = next(key for key, _ in items if table.pop(key, items) is items)
+        message = Sentence("the key '{key}' appears twice in one object", key=twice)
+        raise _Refused("PS010", message, Sentence("keep one of the two"), (twice,))
     return table
 
 
@@ -149,7 +147,7 @@ def _table(items: list[Json], end: Any) -> dict[str, Json]:
                 "a key before line {line} is not text: {key}", line=line, key=repr(key)
             )
             raise _Refused("PS005", message, Sentence("put the key in quotes"))
-    return _object(zip(cast("list[str]", items[::2]), items[1::2], strict=True))
+    return _object([*zip(cast("list[str]", items[::2]), items[1::2], strict=True)])
 
 
 def _scalar(event: Any) -> Json:
