@@ -210,7 +210,9 @@ def _in_order(step: StepFields) -> dict[str, Any]:
 
 def substance(step: StepFields) -> dict[str, Any]:
     """Returns what makes a step what it is: all but its title, reason and the like."""
-    own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
+    own = step.stored()
+    for name in _NOT_HASHED:
+        own.pop(name, None)
     own["needs"] = sorted(step.needed)
     return own | {"each": substance(step.each)} if type(step) is MapStep else own
 
