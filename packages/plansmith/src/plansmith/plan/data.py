@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
 from typing import (
@@ -321,22 +321,23 @@ def _key_flaw(key: object, path: Path) -> Flaw:
 def _is_plain(value: Json) -> bool:
     """Whether a value surely has no flaw; takes a third as long as `flaws`: it keeps no paths."""
     texts: list[Any] = []
-    stack: list[tuple[Iterable[Json], int]] = [((value,), 0)]
-    while stack:
-        nodes, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return False
-        for node in nodes:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Json] = []
+        for node in level:
             if type(node) is str:
                 texts.append(node)
             elif isinstance(node, dict):
-                texts.extend(node)
-                stack.append((node.values(), depth + 1))
+                texts += node
+                below += node.values()
             elif isinstance(node, list):
-                stack.append((node, depth + 1))
+                below += node
             elif _scalar_flaw(node):
                 return False
-    return _are_texts(texts)
+        if not below:
+            return _are_texts(texts)
+        level = below
+    return False
 
 
 def _are_texts(values: list[Any]) -> bool:
