@@ -114,7 +114,8 @@ def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Fo
 
 def _find_in_text(text: str, where: Path) -> list[Found]:
     found = [Found(where, piece) for piece in pieces(text) if isinstance(piece, Ref)]
-    return [*found, *(_no_ref(where, each) for each in _BRACES.findall(_TOKEN.sub("", text)))]
+    rest = _TOKEN.sub("", text)
+    return found + [_no_ref(where, each) for each in _BRACES.findall(rest)] if rest else found
 
 
 def is_plain(template: Json) -> bool:
@@ -184,6 +185,7 @@ def pieces(text: str) -> list[str | Ref]:
     return [piece for piece in [*result, text[end:]] if piece != ""] or [""]
 
 
+@lru_cache(maxsize=4096)  # a reference is read when it is found, checked and filled in
 def _parse_path(text: str) -> Path:
     return tuple(
         int(position) if position else key or _unquote(quoted) or ""
