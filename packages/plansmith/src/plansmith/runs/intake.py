@@ -172,8 +172,8 @@ class _Snapshot:
 
     The tools are there four times: `Callees` to make calls, `Environment` to decide about reviews,
     `Catalogue` to check plans, `Available` to tell planners.
-    Facts of a plan that runs templates, uses results of earlier runs or has a schedule are not
-    kept: they also depend on the store, the conversation and the machine.
+    Facts of a plan that uses results of earlier runs or has a schedule, and those that follow from
+    its templates, are not kept: they also depend on the conversation, the machine and the store.
     """
 
     def __init__(self, callees: Callees, agents: list[AgentSpec], policy: ReviewPolicy) -> None:
@@ -187,7 +187,7 @@ class _Snapshot:
         return Catalogue(list(self.callees.specs.values()))
 
     def facts_of(self, plan: Plan) -> PlanFacts:
-        """Returns the facts of a plan that runs no templates, known by its whole content."""
+        """Returns the facts of a plan without its templates, known by its whole content."""
         text = plan.stored_text
         if text in self._facts:
             self._facts.move_to_end(text)
@@ -334,7 +334,8 @@ class PlanIntake:
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
-        snapshot, facts = await self._snapshot(), await self.facts(plan)
+        snapshot = await self._snapshot()
+        facts = snapshot.facts_of(plan)
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
         if template.runs_templates(plan):
