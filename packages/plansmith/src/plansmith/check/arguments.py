@@ -183,7 +183,8 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
     found = certain_errors(tool.inputs, arguments)
     if found is None:
         return []
-    writer, problems = _ProblemWriter(step, arguments, tool), list[Problem]()
+    writer = _ProblemWriter(step, arguments, tool)
+    problems: list[Problem] = []
     for fault in found:
         problems += writer.problems(fault)
     wrong = [each.path for each in problems] if problems else ()

@@ -436,9 +436,11 @@ else:  # no checker can know that these are dicts and lists whose own methods re
         if type(value) in FIXED_TYPES:
             return value
         if isinstance(value, dict):
-            inner = {k: v if type(v) in _SCALARS else _frozen(v) for k, v in value.items()}
             made = dict.__new__(FrozenDict)
-            dict.update(made, inner)
+            dict.update(made, value)
+            for name, each in value.items():
+                if type(each) not in _SCALARS:
+                    dict.__setitem__(made, name, _frozen(each))
             return made
         if isinstance(value, list):
             made = list.__new__(FrozenList)

@@ -175,7 +175,8 @@ def pieces(text: str) -> list[str | Ref]:
     """Splits a text into plain pieces and references."""
     if "{{" not in text:
         return [text]
-    result, end = list[str | Ref](), 0
+    result: list[str | Ref] = []
+    end = 0
     for token in _TOKEN.finditer(text):
         literal, step, path = token.groups()
         piece = _unquote(literal) if literal else Ref(step, _parse_path(path))

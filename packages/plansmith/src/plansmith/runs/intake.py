@@ -378,7 +378,8 @@ class PlanIntake:
         """Writes a checked plan into a run, with a request for review if that is required."""
         plan, run, created = proposal.body.plan, journal.run, proposal.created
         facts, options = await self.facts(plan), created.options if created else run.options
-        pins, problems = dict[str, str](), proposal.body.problems
+        pins: dict[str, str] = {}
+        problems = proposal.body.problems
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
             found = earlier.results
