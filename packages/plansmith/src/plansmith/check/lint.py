@@ -184,9 +184,8 @@ class _Linter:
             yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
-        shown = self.replies or not self.reading
-        last = [] if shown else [each.id for each in self.steps if not self.followers[each.id]]
-        for name in [each for each in last if each in self.reading][:1]:
+        last = (each for each in self.by_id if each in self.reading and not self.followers[each])
+        if not self.replies and (name := next(last, "")):
             message = Sentence("nothing uses or shows what '{step}' finds", step=name)
             hint = Sentence("add a reply step that refers to it")
             yield problem("PS407", message, hint=hint, step=name)
