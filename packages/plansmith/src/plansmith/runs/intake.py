@@ -168,7 +168,7 @@ class PlanFacts:
 
 
 class _Snapshot:
-    """The tools, the agents and the policy of now, and the facts of the plans seen last with them.
+    """The tools and the agents of now, and the facts of the plans seen last with them.
 
     The tools are there four times: `Callees` to make calls, `Environment` to decide about reviews,
     `Catalogue` to check plans, `Available` to tell planners.
@@ -176,15 +176,11 @@ class _Snapshot:
     its templates, are not kept: they also depend on the conversation, the machine and the store.
     """
 
-    def __init__(self, callees: Callees, agents: list[AgentSpec], policy: ReviewPolicy) -> None:
-        self.callees, self.agents, self.policy = callees, agents, policy
+    def __init__(self, callees: Callees, agents: list[AgentSpec]) -> None:
+        self.callees, self.agents = callees, agents
+        self.catalogue = Catalogue(callees.specs)
         self.known = Environment(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
-
-    @cached_property
-    def catalogue(self) -> Catalogue:
-        """The tools, for checks."""
-        return Catalogue(list(self.callees.specs.values()))
 
     def facts_of(self, plan: Plan) -> PlanFacts:
         """Returns the facts of a plan without its templates, known by its whole content."""
@@ -267,9 +263,8 @@ class PlanIntake:
 
     async def _snapshot(self) -> _Snapshot:
         callees, agents, last = await self.callees(), self.agents(), self._last_snapshot
-        same = last is not None and last.callees is callees and last.policy is self.policy
-        if last is None or not same or last.agents != agents:
-            last = self._last_snapshot = _Snapshot(callees, agents, self.policy)
+        if last is None or last.callees is not callees or last.agents != agents:
+            last = self._last_snapshot = _Snapshot(callees, agents)
         return last
 
     async def load_templates(self) -> Mapping[str, template.Template]:
@@ -378,8 +373,7 @@ class PlanIntake:
         """Writes a checked plan into a run, with a request for review if that is required."""
         plan, run, created = proposal.body.plan, journal.run, proposal.created
         facts, options = await self.facts(plan), created.options if created else run.options
-        pins: dict[str, str] = {}
-        problems = proposal.body.problems
+        pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
             found = earlier.results
