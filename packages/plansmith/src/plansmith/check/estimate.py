@@ -69,7 +69,6 @@ class Workload:
             )
         if "rules" in has:
             self._assumed += _of_rules(active, inner)
-        self._asks = "ask" in has and any(step.kind == "ask" for step in active)
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
@@ -91,7 +90,7 @@ class Workload:
             basis.append(Sentence("estimate.no_price"))
         else:
             price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
-        if self._asks:
+        if self._effects["ask"]:
             basis.append(Sentence("waiting for your answers is not counted"))
         return Estimate(
             seconds=round(longest, 1),
