@@ -70,9 +70,7 @@ class _Linter:
         self.reading = {name for name, each in self.called.items() if each and each.reads}
         # The steps that reply or change something.
         self.goals = [
-            step
-            for name, step in self.by_id.items()
-            if name not in self.reading and step.kind != "ask"
+            step for step in self.steps if step.id not in self.reading and step.kind != "ask"
         ]
 
     def dead_steps(self) -> Iterator[Problem]:

@@ -310,8 +310,7 @@ def kind_of(value: object) -> str | None:
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
         return fields["kind"] if isinstance(fields["kind"], str) else None
-    sign = next(filter(fields.__contains__, _SIGNS), "")
-    return _SIGNS.get(sign)
+    return _SIGNS.get(next(filter(fields.__contains__, _SIGNS), ""))
 
 
 InnerStep = Annotated[
