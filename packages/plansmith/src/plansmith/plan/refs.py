@@ -183,7 +183,7 @@ def pieces(text: str) -> list[str | Ref]:
         if piece is not None:
             result += [text[end : token.start()], piece]
             end = token.end()
-    return [piece for piece in [*result, text[end:]] if piece != ""] or [""]
+    return [piece for piece in [*result, text[end:]] if piece] or [""]
 
 
 @lru_cache(maxsize=4096)  # a reference is read when it is found, checked and filled in
