@@ -183,13 +183,13 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
     found = certain_errors(tool.inputs, arguments)
     if found is None:
         return []
-    writer, problems = _ProblemWriter(step, arguments, tool), list[Problem]()
-    for fault in found:
-        problems += writer.problems(fault)
-    wrong = [each.path for each in problems] if problems else ()
-    for warning in writer.undeclared(arguments.value) if tool.lists_fields else ():
-        if warning.path not in wrong:
-            problems.append(warning)
+    problems: list[Problem] = []
+    if found or tool.lists_fields:
+        writer = _ProblemWriter(step, arguments, tool)
+        problems += [each for fault in found for each in writer.problems(fault)]
+        wrong = [each.path for each in problems]
+        more = writer.undeclared(arguments.value) if tool.lists_fields else ()
+        problems += [each for each in more if each.path not in wrong]
     if tool.inputs.is_cut(arguments.value):
         message = Sentence(
             "the input schema of '{tool}' has too many choices inside of one another, so its "

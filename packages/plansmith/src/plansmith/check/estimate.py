@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -46,16 +48,18 @@ class Workload:
         self, plan: Plan, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
-        self._calls = {step.id: _calls(step, by_rules=plan.degraded is not None) for step in active}
+        by_rules = plan.degraded is not None
+        self._calls = {step.id: _calls(step, by_rules=by_rules) for step in active}
         self.names = sorted({each.name for each in self._calls.values() if each.name})
         ids = {*self._calls}
         self._graph = {name: before & ids for name, before in plan.needs.items() if name in ids}
         inner = [step.inner for step in active]
         self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
         for step in inner:
-            called = agents.get(step.callee) or tools.get(step.callee)
+            name, kind = step.callee, step.kind
+            called = agents.get(name) or tools.get(name)
             effect = called.effect if called else Effect.WRITE
-            self._effects[step.kind if step.kind in ("ask", "reply") else effect] += 1
+            self._effects[kind if kind in ("ask", "reply") else effect] += 1
         # What the estimate assumes, whatever is measured.
         self._assumed: list[Sentence] = []
         has = plan.features
@@ -65,7 +69,6 @@ class Workload:
             )
         if "rules" in has:
             self._assumed += _of_rules(active, inner)
-        self._asks = "ask" in has and any(step.kind == "ask" for step in active)
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
@@ -87,7 +90,7 @@ class Workload:
             basis.append(Sentence("estimate.no_price"))
         else:
             price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
-        if self._asks:
+        if self._effects["ask"]:
             basis.append(Sentence("waiting for your answers is not counted"))
         return Estimate(
             seconds=round(longest, 1),
@@ -111,7 +114,7 @@ def _of_rules(active: Sequence[AnyStep], inner: Sequence[AnyStep]) -> Iterator[S
         yield Sentence("repeated steps are counted with all their rounds")
 
 
-class _Calls(NamedTuple):
+class _Calls(msgspec.Struct, frozen=True, gc=False):
     """What a step calls, how often, and how often one after the other."""
 
     name: str
@@ -125,9 +128,10 @@ def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
     inner = step.inner
     if step.kind == "reply" and (by_rules or step.style == "exact"):
         return _Calls("", _FILLED_IN)
-    rounds, pauses = (inner.repeat.at_most, inner.repeat.every) if inner.repeat else (1, 0.0)
+    repeat, kind = inner.repeat, inner.kind
+    rounds, pauses = (repeat.at_most, repeat.every) if repeat else (1, 0.0)
     pauses *= rounds - 1
-    name, guess = inner.callee or inner.kind, _GUESS[inner.kind]
+    name, guess = inner.callee or kind, _GUESS[kind]
     if step.kind != "map":
         return _Calls(name, guess, rounds, rounds, pauses)
     whole, between = (step.repeat.at_most, step.repeat.every) if step.repeat else (1, 0.0)

@@ -36,11 +36,11 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         return []
     linter = _Linter(plan, Catalogue.of(tools), sequence)
     return [
-        *linter.dead_steps(),
+        *(linter.dead_steps() if linter.replies else ()),
         *linter.hidden_serialisation(),
         *linter.unused_outputs(),
         *linter.duplicate_work(),
-        *linter.unbounded_fan_out(),
+        *(linter.unbounded_fan_out() if "map" in plan.features else ()),
         *linter.writes_without_review(),
         *linter.missing_reply(),
         *linter.rival_writers(),
@@ -53,20 +53,19 @@ class _Linter:
 
     def __init__(self, plan: Plan, tools: Catalogue, sequence: list[str]) -> None:
         self.plan, self.tools, self.graph, self.sequence = plan, tools, plan.needs, sequence
-        self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
+        self.by_id = {name: step for name, step in plan.by_id.items() if not step.disabled}
         self.steps = [*self.by_id.values()]
         self.followers = plan.needed_by
         self.uses = {
-            step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
-            for step in self.steps
+            name: {found.ref.step for found in step.references if found.ref} - RESERVED
+            for name, step in self.by_id.items()
         }
         self.replies = any(step.kind == "reply" for step in self.steps)
         ruled = "rules" in plan.features
         self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
-        calls = {step.id: step.inner for step in self.steps}
         self.called = {
-            name: tools.tool(call.tool) if call.kind == "tool" else None
-            for name, call in calls.items()
+            name: tools.tool(call.tool) if (call := step.inner).kind == "tool" else None
+            for name, step in self.by_id.items()
         }
         self.reading = {name for name, each in self.called.items() if each and each.reads}
         # The steps that reply or change something.
@@ -77,7 +76,7 @@ class _Linter:
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
         goals = [step.id for step in self.goals]
-        alive = upstream(self.graph, goals) | set(goals) if self.replies else self.by_id.keys()
+        alive = upstream(self.graph, goals).union(goals)
         for step in self.steps:
             if step.id not in alive:
                 message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
@@ -163,9 +162,9 @@ class _Linter:
     def writes_without_review(self) -> Iterator[Problem]:
         """Yields changes with values known only at run time, without a question before."""
         asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
-        for step in self.steps:
+        for step in self.goals:
             called = self.called[step.id]
-            if called is None or called.spec.effect is Effect.READ or not called.states_effect:
+            if called is None or not called.states_effect:
                 continue
             sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
             found_out = any(each is None or each.kind != "ask" for each in sources)
@@ -183,17 +182,16 @@ class _Linter:
             yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
-        shown = self.replies or not self.reading
-        last = [] if shown else [each.id for each in self.steps if not self.followers[each.id]]
-        for name in [each for each in last if each in self.reading][:1]:
+        last = (each for each in self.by_id if each in self.reading and not self.followers[each])
+        if not self.replies and (name := next(last, "")):
             message = Sentence("nothing uses or shows what '{step}' finds", step=name)
             hint = Sentence("add a reply step that refers to it")
             yield problem("PS407", message, hint=hint, step=name)
 
     def passed_over_changes(self) -> Iterator[Problem]:
-        for step in self.steps:
+        for step in self.goals:
             inner = step.inner
-            if step.on_error == inner.on_error == "fail" or step.id in self.reading:
+            if step.on_error == inner.on_error == "fail":
                 continue
             if inner.kind in ("tool", "agent", "plan"):
                 message = Sentence(
@@ -231,8 +229,8 @@ class _Linter:
     def rival_writers(self) -> Iterator[Problem]:
         """Yields steps that write the same file as another step, in no order."""
         writers: dict[str, list[str]] = {}
-        for step in self.steps:
-            if step.kind != "tool" or step.id in self.reading or step.id in self.ruled:
+        for step in self.goals:
+            if step.kind != "tool" or step.id in self.ruled:
                 continue
             path = step.inputs.get("path")
             if not isinstance(path, str):

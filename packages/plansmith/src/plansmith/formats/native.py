@@ -134,7 +134,7 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     given = {name: each for name, each in value.items() if name != "hash"} if stated else value
     try:
         plan = Plan.model_validate(given, context=FLAWLESS)
-        if stated in (None, plan.hash):
+        if stated is None or stated == plan.hash:
             return plan
         message = Sentence("hash is not the hash of this plan")
         hint = Sentence("remove it: plansmith check --json prints the right one")

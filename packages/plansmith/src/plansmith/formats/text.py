@@ -61,7 +61,7 @@ def _decode(text: str | bytes) -> str:
 
 def _read_json(text: str) -> Json:
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_number)
+        value = _json.decode(text)
     except json.JSONDecodeError as error:
         message = Sentence(
             "not valid JSON: {reason} at line {line}, column {column}",
@@ -90,6 +90,9 @@ def _object(items: Iterable[tuple[str, Json]]) -> dict[str, Json]:
 def _refuse_number(word: str) -> Never:
     message = Sentence("{number} is not a JSON number", number=word)
     raise _Refused("PS009", message, Sentence("use a finite number or null")) from None
+
+
+_json: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_number)
 
 
 def _too_deep() -> _Refused:

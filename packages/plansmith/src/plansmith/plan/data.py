@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
 from typing import (
@@ -82,6 +82,12 @@ class Record(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate(fields | changes)
 
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+        """Returns a record with these values, not validated, which nobody can change any more."""
+        given = {name: _frozen(each) for name, each in values.items()}
+        return super().model_construct(_fields_set, **given)
+
     # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Returns a copy with some fields changed, not validated."""
@@ -96,17 +102,6 @@ class Record(BaseModel):
         """The canonical text in which the record is stored, without default values."""
         # Not its own `to_json`, which may add default values for readers.
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether no field is a dict or list that can be changed, as in an unvalidated record."""
-        values = vars(self).values()
-        kinds = {*map(type, values)}
-        if dict in kinds or list in kinds:
-            return False
-        return kinds <= FIXED_TYPES or all(
-            each.is_frozen for each in values if isinstance(each, Record)
-        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
@@ -326,22 +321,23 @@ def _key_flaw(key: object, path: Path) -> Flaw:
 def _is_plain(value: Json) -> bool:
     """Whether a value surely has no flaw; takes a third as long as `flaws`: it keeps no paths."""
     texts: list[Any] = []
-    stack: list[tuple[Iterable[Json], int]] = [((value,), 0)]
-    while stack:
-        nodes, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return False
-        for node in nodes:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Json] = []
+        for node in level:
             if type(node) is str:
                 texts.append(node)
             elif isinstance(node, dict):
-                texts.extend(node)
-                stack.append((node.values(), depth + 1))
+                texts += node
+                below += node.values()
             elif isinstance(node, list):
-                stack.append((node, depth + 1))
+                below += node
             elif _scalar_flaw(node):
                 return False
-    return _are_texts(texts)
+        if not below:
+            return _are_texts(texts)
+        level = below
+    return False
 
 
 def _are_texts(values: list[Any]) -> bool:
@@ -440,9 +436,11 @@ else:  # no checker can know that these are dicts and lists whose own methods re
         if type(value) in FIXED_TYPES:
             return value
         if isinstance(value, dict):
-            inner = {k: v if type(v) in _SCALARS else _frozen(v) for k, v in value.items()}
             made = dict.__new__(FrozenDict)
-            dict.update(made, inner)
+            dict.update(made, value)
+            for name, each in value.items():
+                if type(each) not in _SCALARS:
+                    dict.__setitem__(made, name, _frozen(each))
             return made
         if isinstance(value, list):
             made = list.__new__(FrozenList)

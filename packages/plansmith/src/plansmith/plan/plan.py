@@ -173,13 +173,6 @@ def dependents(graph: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return reverse
 
 
-def frozen_copy(plan: Plan) -> Plan:
-    """Returns the plan, or one made again of it if a part of it could still be changed."""
-    if all(step.is_frozen for step in plan.steps):
-        return plan
-    return Plan.model_validate_json(plan.stored_text)
-
-
 def plan_hash(plan: Plan) -> str:
     """Hashes what would run: steps, arguments, order and schedule, but not descriptions.
 
@@ -217,7 +210,9 @@ def _in_order(step: StepFields) -> dict[str, Any]:
 
 def substance(step: StepFields) -> dict[str, Any]:
     """Returns what makes a step what it is: all but its title, reason and the like."""
-    own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
+    own = step.stored()
+    for name in _NOT_HASHED:
+        own.pop(name, None)
     own["needs"] = sorted(step.needed)
     return own | {"each": substance(step.each)} if type(step) is MapStep else own
 

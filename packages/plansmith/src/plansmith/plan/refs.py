@@ -114,7 +114,8 @@ def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Fo
 
 def _find_in_text(text: str, where: Path) -> list[Found]:
     found = [Found(where, piece) for piece in pieces(text) if isinstance(piece, Ref)]
-    return [*found, *(_no_ref(where, each) for each in _BRACES.findall(_TOKEN.sub("", text)))]
+    rest = _TOKEN.sub("", text)
+    return found + [_no_ref(where, each) for each in _BRACES.findall(rest)] if rest else found
 
 
 def is_plain(template: Json) -> bool:
@@ -174,14 +175,15 @@ def pieces(text: str) -> list[str | Ref]:
     """Splits a text into plain pieces and references."""
     if "{{" not in text:
         return [text]
-    result, end = list[str | Ref](), 0
+    result: list[str | Ref] = []
+    end = 0
     for token in _TOKEN.finditer(text):
         literal, step, path = token.groups()
         piece = _unquote(literal) if literal else Ref(step, _parse_path(path))
         if piece is not None:
             result += [text[end : token.start()], piece]
             end = token.end()
-    return [piece for piece in [*result, text[end:]] if piece != ""] or [""]
+    return [piece for piece in [*result, text[end:]] if piece] or [""]
 
 
 def _parse_path(text: str) -> Path:

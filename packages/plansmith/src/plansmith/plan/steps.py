@@ -134,10 +134,11 @@ class StepFields(Record):
     @cached_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first; an earlier run's results need no step."""
+        needed = frozenset(self.after)
+        if not self.references:
+            return needed
         used = {each.ref.step for each in self.references if each.ref and not self.is_own(each)}
-        return frozenset(self.after).union(
-            name for name in used if name not in RESERVED and not is_earlier(name)
-        )
+        return needed.union(name for name in used - RESERVED if not is_earlier(name))
 
     def is_own(self, found: Found) -> bool:
         """Tells whether a reference is to the step's own result, in a rule for afterwards."""
@@ -196,7 +197,8 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    given = RULES & step.model_fields_set
+    if not (given := RULES & step.model_fields_set):
+        return False
     return any(getattr(step, name) != StepFields.model_fields[name].default for name in given)
 
 

@@ -355,10 +355,11 @@ def definitions(plan: Plan, known: Environment) -> dict[str, str]:
     """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
     for step in active_steps(plan, known.templates):
-        if isinstance(step, st.AgentStep):
-            found[f"agent {step.agent}"] = known.agents.get(step.agent)
-        elif step.callee:
-            found[step.callee] = known.tools.get(step.callee)
+        name = step.callee
+        if step.kind == "agent":
+            found[f"agent {name}"] = known.agents.get(name)
+        elif name:
+            found[name] = known.tools.get(name)
     return {
         name: content_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
         for name, spec in sorted(found.items())

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
@@ -34,7 +36,7 @@ class Environment:
         return known[name].effect if name in known else Effect.WRITE
 
 
-class ActiveStep(NamedTuple):
+class ActiveStep(msgspec.Struct, frozen=True):
     """A step that would run, its plan, and the map steps around it, the innermost last.
 
     `root` is the step of the outermost plan that it is or belongs to. `limits` say under which

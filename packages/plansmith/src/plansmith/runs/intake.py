@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
@@ -23,7 +22,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import NO_RESULTS, EarlierResult, UsableResults, pinned_results, uses_of
-from plansmith.plan.plan import Plan, frozen_copy
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.second_person import stricter
@@ -169,33 +168,29 @@ class PlanFacts:
 
 
 class _Snapshot:
-    """The tools, the agents and the policy of now, and the facts of the plans seen last with them.
+    """The tools and the agents of now, and the facts of the plans seen last with them.
 
     The tools are there four times: `Callees` to make calls, `Environment` to decide about reviews,
     `Catalogue` to check plans, `Available` to tell planners.
-    Facts of a plan that runs templates, uses results of earlier runs or has a schedule are not
-    kept: they also depend on the store, the conversation and the machine.
+    Facts of a plan that uses results of earlier runs or has a schedule, and those that follow from
+    its templates, are not kept: they also depend on the conversation, the machine and the store.
     """
 
-    def __init__(self, callees: Callees, agents: list[AgentSpec], policy: ReviewPolicy) -> None:
-        self.callees, self.agents, self.policy = callees, agents, policy
+    def __init__(self, callees: Callees, agents: list[AgentSpec]) -> None:
+        self.callees, self.agents = callees, agents
+        self.catalogue = Catalogue(callees.specs)
         self.known = Environment(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
 
-    @cached_property
-    def catalogue(self) -> Catalogue:
-        """The tools, for checks."""
-        return Catalogue(list(self.callees.specs.values()))
-
     def facts_of(self, plan: Plan) -> PlanFacts:
-        """Returns the facts of a plan that runs no templates, known by its whole content."""
-        mark = sha256(plan.stored_text).digest()
-        if mark in self._facts:
-            self._facts.move_to_end(mark)
-            return self._facts[mark]
+        """Returns the facts of a plan without its templates, known by its whole content."""
+        text = plan.stored_text
+        if text in self._facts:
+            self._facts.move_to_end(text)
+            return self._facts[text]
         facts = PlanFacts(plan, self, self.known)
         if not (facts.uses or plan.schedule or plan.schedules):
-            self._facts[mark] = facts
+            self._facts[text] = facts
             if len(self._facts) > PLANS_KEPT:
                 self._facts.popitem(last=False)
         return facts
@@ -268,9 +263,8 @@ class PlanIntake:
 
     async def _snapshot(self) -> _Snapshot:
         callees, agents, last = await self.callees(), self.agents(), self._last_snapshot
-        same = last is not None and last.callees is callees and last.policy is self.policy
-        if last is None or not same or last.agents != agents:
-            last = self._last_snapshot = _Snapshot(callees, agents, self.policy)
+        if last is None or last.callees is not callees or last.agents != agents:
+            last = self._last_snapshot = _Snapshot(callees, agents)
         return last
 
     async def load_templates(self) -> Mapping[str, template.Template]:
@@ -335,7 +329,8 @@ class PlanIntake:
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
-        snapshot, facts = await self._snapshot(), await self.facts(plan)
+        snapshot = await self._snapshot()
+        facts = snapshot.facts_of(plan)
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
         if template.runs_templates(plan):
@@ -370,7 +365,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(frozen_copy(given.plan)))
+        plan = earlier.named(await self.pinned(given.plan))
         problems = (*given.problems, *await self.usable(plan, earlier))
         return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
 

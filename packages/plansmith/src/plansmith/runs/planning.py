@@ -18,7 +18,7 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.plan import Plan, frozen_copy
+from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -104,7 +104,7 @@ class RunPlanning:
         if new.needs_check:
             proposal = await self.intake.take_in(given, created.options, new.pins)
         else:
-            proposal = Proposal(given.replace(plan=frozen_copy(new.plan)))
+            proposal = Proposal(given)
         proposal = replace(
             proposal,
             created=created,
@@ -235,7 +235,7 @@ class RunPlanning:
         made = replace(made, read_results=bool(has_read))
         if made.plan is None:
             return made
-        plan, found = frozen_copy(made.plan), list[Problem]()
+        plan, found = made.plan, list[Problem]()
         if runs_templates(plan):
             plan = await self.intake.pinned(plan)
             found = template_problems(plan, await self.intake.load_templates())
@@ -361,7 +361,7 @@ class RunPlanning:
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
-            made = frozen_copy(self.rounds.join(before, made))
+            made = self.rounds.join(before, made)
         plan, problems = replan.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
