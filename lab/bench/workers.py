@@ -246,7 +246,7 @@ async def parked(workers: Workers, sizes: Sizes) -> Row:
         scanned = time.monotonic() - began
         queue = workers.queue()
         held = len(await queue.taken()) + len(await queue.waiting())
-        held += len(await smith.runs.journals.owners.in_use(set(ids)))
+        held += len(await smith.runs.journals.ownership.in_use(set(ids)))
         await queue.close()
         some = ids[:100]
         began = time.monotonic()

@@ -13,7 +13,7 @@ from plansmith.engine.call import Callees
 from plansmith.engine.executor import Executor
 from plansmith.engine.lease import Lease, OtherMachines
 from plansmith.engine.outcome import Failed
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
 from plansmith.review.coverage import BeyondApproval
@@ -58,23 +58,23 @@ def _call_before_intent() -> Planted:
 
 
 def _certain_failure() -> Planted:
-    def unsure_failure(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+    def failure_after_call(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
         del unit
         return Failed(why, again=True)
 
-    return Callees, "unsure_failure", unsure_failure
+    return Callees, "failure_after_call", failure_after_call
 
 
 def _every_fire_won() -> Planted:
-    put = StoreServer.put_records
+    put = StoreServer.put_documents
 
-    async def put_records(self: StoreServer, records: Any) -> bool:
-        won = await put(self, records)
-        if not won and records[0].kind == "fire":
-            self._records[records[0].kind, records[0].name] = records[0]
-        return won or records[0].kind == "fire"
+    async def put_documents(self: StoreServer, documents: Any) -> bool:
+        won = await put(self, documents)
+        if not won and documents[0].kind == "fire":
+            self._documents[documents[0].kind, documents[0].name] = documents[0]
+        return won or documents[0].kind == "fire"
 
-    return StoreServer, "put_records", put_records
+    return StoreServer, "put_documents", put_documents
 
 
 def _forgotten_needs() -> Planted:
@@ -87,12 +87,12 @@ def _forgotten_needs() -> Planted:
 
 
 def _whoever_lives() -> Planted:
-    async def forget(self: Owners, run: str) -> None:
+    async def forget(self: Ownership, run: str) -> None:
         found = await self._store.claim_of(run)
         if found is not None:
             await self._store.release(run, found.term)
 
-    return Owners, "forget", forget
+    return Ownership, "forget", forget
 
 
 def _decisions_end_replanning() -> Planted:
@@ -136,8 +136,8 @@ MUTATIONS: Mapping[str, Plant] = {
         _yes,
     ),
     "a living process on this machine counts as dead": lambda: (
-        Owners,
-        "_need_dead",
+        Ownership,
+        "_require_dead",
         _answering_later(None),
     ),
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
@@ -154,7 +154,7 @@ MUTATIONS: Mapping[str, Plant] = {
         _answering_later(None),
     ),
     "the end of another server is not noticed": lambda: (
-        Owners,
+        Ownership,
         "dead_servers",
         _answering_later(set[str]()),
     ),
@@ -174,8 +174,8 @@ MUTATIONS: Mapping[str, Plant] = {
     "a short stop is no reason to look, though a run was taken by force": _only_the_lease,
     "a run that is taken up forgets what steps wait for": _forgotten_needs,
     "a run is deleted while a process is at it": lambda: (
-        Owners,
-        "need_released",
+        Ownership,
+        "require_released",
         _answering_later(None),
     ),
     "a deleted run leaves no tombstone": lambda: (deletion, "_tombstones", _answering(())),

@@ -21,7 +21,7 @@ NOBODY = Claim("", 0)
 WRITES = frozenset(
     {
         *("append", "put", "claim", "release", "beat", "set_aside", "delete_run"),
-        *("put_records", "remove_records", "keep_summaries"),
+        *("put_documents", "remove_documents", "keep_summaries"),
     }
 )
 
@@ -89,12 +89,12 @@ class StoreServer(MemoryStore):
 
     def all_fires(self, schedule: str) -> list[Fire]:
         """Returns the fires of a schedule."""
-        found = [each for each in self._records.values() if each.kind == "fire"]
+        found = [each for each in self._documents.values() if each.kind == "fire"]
         return [Fire.model_validate_json(each.body) for each in found if each.label == schedule]
 
     def all_schedules(self) -> list[Schedule]:
         """Returns all schedules."""
-        found = [each for each in self._records.values() if each.kind == "schedule"]
+        found = [each for each in self._documents.values() if each.kind == "schedule"]
         return [Schedule.model_validate_json(each.body) for each in found]
 
     def claim_now(self, run: str) -> Claim:

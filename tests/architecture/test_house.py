@@ -22,10 +22,14 @@ FOLDERS = ("root/", "home/", "work/")  # what looks for them exactly takes long
 VAGUE = {"core", "base", "common", "helpers", "manager", "utils", "util", "misc"}
 
 
-# Who may write journals; `testing` writes to a store as its contract says, and the store of
-# conversations has an `append` of its own.
+# Who may write journals; `testing` writes to a store as its contract says, the store of
+# conversations has an `append` of its own, and OpenManus' flow executes its steps itself.
 ROOMS = ("runs", "schedules", "engine", "testing", "store")
-OTHERS = ("plansmith_postgres/", "plansmith_planner/threads/")
+OTHERS = (
+    "plansmith_postgres/",
+    "plansmith_planner/threads/",
+    "plansmith_compat/openmanus/noted.py",
+)
 WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), *OTHERS)
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 

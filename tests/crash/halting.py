@@ -33,9 +33,9 @@ class Halting:
     async def append(self, *given: Any, **more: Any) -> None:
         await self._done("append", given[0], lambda: super(Halting, self).append(*given, **more))  # type: ignore[misc]
 
-    async def put_records(self, records: Any) -> Any:
-        call = super().put_records  # type: ignore[misc]
-        return await self._done("put_records", records, lambda: call(records))
+    async def put_documents(self, documents: Any) -> Any:
+        call = super().put_documents  # type: ignore[misc]
+        return await self._done("put_documents", documents, lambda: call(documents))
 
     async def keep_summaries(self, summaries: Any) -> Any:
         call = super().keep_summaries  # type: ignore[misc]

@@ -21,7 +21,7 @@ from plansmith import Plan
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, FireState
-from plansmith.ports import Call, Record
+from plansmith.ports import Call, Document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = {"id": "m", "tool": "keyed", "inputs": {"name": "m"}}
@@ -44,9 +44,9 @@ class FastClock:
         await asyncio.sleep(seconds / 60)
 
 
-def claims(records: Sequence[Record]) -> bool:
-    """Whether a fire is claimed in these records."""
-    fires = [Fire.model_validate_json(each.body) for each in records if each.kind == "fire"]
+def claims(documents: Sequence[Document]) -> bool:
+    """Whether a fire is claimed in these documents."""
+    fires = [Fire.model_validate_json(each.body) for each in documents if each.kind == "fire"]
     return any(each.state is FireState.CLAIMED for each in fires)
 
 
@@ -63,7 +63,7 @@ async def main(store: str, folder: Path, zero: float, calls: int, when: str) -> 
     """Keep the schedules until the service was called so often, by whomever."""
     halting = halting_store(store)
     if when == "claim":
-        halting.halt(write="put_records", only=claims)
+        halting.halt(write="put_documents", only=claims)
     elif when == "create":
         halting.halt(only=lambda events: events[0].number == 1)
     service = Dying(folder) if when == "call" else Service(folder)

@@ -73,7 +73,7 @@ async def main(path: Path) -> None:
         "file tool": lambda: read_by_tool(path),
         "folder tool": lambda: read_by_folder(path),
         "documents": lambda: DocumentSource([path.parent]).gather("see", token_limit=100),
-        "schedules": lambda: store.records("schedule"),
+        "schedules": lambda: store.documents("schedule"),
         "news": lambda: store.wait_news(0),
     }
     for name, action in actions.items():

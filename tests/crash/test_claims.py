@@ -23,7 +23,7 @@ from tests.worker_processes import Workers, acting, approved
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.plan import events as e
@@ -183,11 +183,11 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     far = Beat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
     await store.beat(far)
     await store.claim("r", far.process)
-    owners = Owners(store, clock)
+    ownership = Ownership(store, clock)
     with pytest.raises(RunBusy, match="the machine far"):
-        await owners.claim("r")
+        await ownership.claim("r")
     now += timedelta(hours=hours)
-    taking = asyncio.create_task(owners.claim("r"))
+    taking = asyncio.create_task(ownership.claim("r"))
     await until(lambda: clock.sleepers > 0)
     await store.beat(far)  # it lives, and renews its lease as ever
     await clock.advance(20)
@@ -195,13 +195,13 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
         await taking
     # One that stays silent is dead, whatever the clocks say.
     now += timedelta(hours=hours)
-    taking = asyncio.create_task(owners.claim("r"))
+    taking = asyncio.create_task(ownership.claim("r"))
     await until(lambda: taking.done() or clock.sleepers > 0)
     await clock.advance(20)
     held = await taking
     claim = await store.claim_of("r")
     assert claim is not None
-    assert (claim.owner, claim.term) == (owners.me(), held.term)
+    assert (claim.owner, claim.term) == (ownership.me(), held.term)
     await store.close()
 
 
@@ -312,11 +312,11 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
             assert "close that one" in busy.value.hint  # not: stop that process, which is this one
             assert await second.runs.resume_all() == []
             # A renewal that looks at all its claims.
-            await second.runs.journals.owners.serve(ProcessInfo("server"))
+            await second.runs.journals.ownership.serve(ProcessInfo("server"))
             leave.set()
             assert (await running).status is RunStatus.DONE
             left = await first.submit(plan)
-            await first.runs.journals.owners.claim(left.id)
+            await first.runs.journals.ownership.claim(left.id)
         # What a closed one still owns is free for the others.
         await second.decide(left.id, approve=plan.hash)
         assert (await second.run(left.id)).status is RunStatus.DONE
@@ -336,7 +336,7 @@ async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_
     store = SqliteStore(tmp_path / "runs.db")
     [last] = await store.beats()
     assert last.lease_s == 0
-    assert await Owners(store, SystemClock()).dead([last.process]) == {last.process}
+    assert await Ownership(store, SystemClock()).dead([last.process]) == {last.process}
     await store.close()
 
 

@@ -48,7 +48,7 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         await until(lambda: all_are(smith, "asking", *runs))
 
         async def nothing_is_held() -> bool:
-            owned = await smith.runs.journals.owners.in_use(set(runs))
+            owned = await smith.runs.journals.ownership.in_use(set(runs))
             return not (owned or await queue.taken() or await queue.waiting())
 
         await until(nothing_is_held)

@@ -18,7 +18,7 @@ from lab.simulation.story import play
 from lab.simulation.world import BrokenPromiseError, World
 
 from plansmith import Plan, Plansmith, Run, RunStatus
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 
@@ -38,7 +38,7 @@ FINDS = {
     "a new plan is not compared with the approved one": 97,
     "a process that wakes does not look at its lease": 81,
     "a run that is taken up forgets what steps wait for": 7,
-    "an exception after a write counts as a certain failure": 10,
+    "an exception after a write counts as a certain failure": 17,
     "no plan needs an approval": 2,
     "secrets are not hidden": 3,
     "the store does not compare terms": 116,
@@ -233,8 +233,8 @@ def test_a_process_that_renews_its_lease_meanwhile_keeps_its_claim() -> None:
         one = world.boot()
         world.machines = ("m2",)
         two = world.boot()
-        first: Owners = one.smith.runs.journals.owners
-        second: Owners = two.smith.runs.journals.owners
+        first: Ownership = one.smith.runs.journals.ownership
+        second: Ownership = two.smith.runs.journals.ownership
         await one.do(lambda _: first.claim("r"))
         one.stop()
         await asyncio.sleep(10.0)

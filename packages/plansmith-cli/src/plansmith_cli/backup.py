@@ -75,7 +75,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
                 _copy(given, copy)
         tell(Sentence("checking the copy"))
         _checked(copy, source)
-        _refuse_code(copy)
+        _require_no_code(copy)
         yield copy
 
 
@@ -149,7 +149,7 @@ def _checked(copy: Path, name: Path) -> int:
         return int(found.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
-def _refuse_code(copy: Path) -> None:
+def _require_no_code(copy: Path) -> None:
     """Refuses triggers and views that a new store does not have: they would run by themselves."""
     wanted = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
     with _new_file(copy) as fresh:

@@ -196,7 +196,7 @@ async def any_changes(session: Session, steps: Sequence[AnyStep]) -> bool:
     return any(known.effect(step) is not Effect.READ for step in steps)
 
 
-async def refuse_what_cannot_run(session: Session, plan: Plan | None) -> None:
+async def require_runnable(session: Session, plan: Plan | None) -> None:
     """Refuses a plan if the tool of a step is missing, or only described."""
     if plan is None:
         return
@@ -293,7 +293,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
             return None if await watcher.prompts.answer(session, run) else Stop.ITSELF
         case _:
             pass
-    await refuse_what_cannot_run(session, run.plan)
+    await require_runnable(session, run.plan)
     executed = await execute(watcher)
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
@@ -332,10 +332,10 @@ class Prompts:
         """Shows the plan and asks for a decision; returns False if there is none."""
         if run.plan is None:
             return False
-        await refuse_what_cannot_run(session, run.plan)
+        await require_runnable(session, run.plan)
         given = session.given("approve_plan")
         flag = "--approve-plan" if given == run.plan.hash else ""
-        if not given and session.given("yes_read_only") and not run.drops:
+        if not given and session.given("yes_read_only") and not run.drops_in_review:
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
             steps = list(active_steps(run.plan, run.templates))
             flag = "" if await any_changes(session, steps) else "--yes-read-only"

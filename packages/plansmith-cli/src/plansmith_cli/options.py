@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
-from plansmith.plan.data import Json, need_plain
+from plansmith.plan.data import Json, require_json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 from plansmith_cli.config import Settings, load_settings
@@ -123,7 +123,7 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
     changes |= named(tools="tools", documents="docs", profile="profile", store="store")
     settings = loaded_settings(args, changes, tell)
     if given.get("model"):
-        models.need_usable(settings.models.plan)  # before there is a run that could only fail
+        models.require_usable(settings.models.plan)  # before there is a run that could only fail
     return settings
 
 
@@ -178,7 +178,7 @@ def read_value(name: str, text: str) -> Json:
     try:
         with suppress(ValueError):
             value = json.loads(text)
-        need_plain(value)
+        require_json(value)
     except RecursionError:
         raise wrong("{name}: the value is nested too deeply", name=name) from None
     except ValueError as error:

@@ -19,7 +19,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
-    Conclude,
+    EndOrReplan,
     Execute,
     MakePlan,
     Paused,
@@ -29,7 +29,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.ports import Call, Record, Store, Usage
+from plansmith.ports import Call, Document, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
@@ -77,7 +77,7 @@ async def replay(run_id: str, smith: Plansmith) -> Replayed:
     """
     runs = smith.runs
     journal = await runs.journals.load_verified(run_id)
-    journal.need_sound()
+    journal.require_sound()
     record = _Record(journal.run, journal.events)
     run, plan = record.run, record.run.plan
     if plan is None:
@@ -171,7 +171,7 @@ class _Record:
             options=run.options,
             origin=run.origin,
             folder=run.folder,
-            kept=[each for each in reused if each.step in plan.by_id and each.run != run.id],
+            reused=[each for each in reused if each.step in plan.by_id and each.run != run.id],
             pins=run.earlier,
         )
         return await runs.journals.whole(await runs.create(new))
@@ -191,7 +191,7 @@ class _Record:
                     return played
                 case AwaitAnswer(questions=names) | Paused(questions=names) if names:
                     played = await self._answer(runs, played, by)
-                case Execute() | Conclude() | MakePlan():
+                case Execute() | EndOrReplan() | MakePlan():
                     played = await runs.run(played.id)
                 case _:
                     return played
@@ -303,8 +303,8 @@ class _Store(MemoryStore):
         except JournalDamaged:
             return await self._recorded.get(digest)
 
-    async def records(self, kind: str, **which: Any) -> Sequence[Record]:
-        return await self._recorded.records(kind, **which)
+    async def documents(self, kind: str, **which: Any) -> Sequence[Document]:
+        return await self._recorded.documents(kind, **which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ class _RecordedCallees(Callees):
         del inputs, results
         outcome = await self.record.outcome(self.store, unit, call)
         flaw = self.flaw(unit, outcome.value) if isinstance(outcome, Done) else ""
-        return self.unsure_failure(unit, flaw, kind="result") if flaw else outcome
+        return self.failure_after_call(unit, flaw, kind="result") if flaw else outcome
 
 
 class _Intake(PlanIntake):

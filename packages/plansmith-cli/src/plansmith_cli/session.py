@@ -208,7 +208,7 @@ def in_session(
     """
     settings = settings_of(args)
     if needs_store and args.store:
-        need_store(settings.store_url())
+        require_store(settings.store_url())
     locale, detail = language_of(own_locale()), detail_of(args)
     lines = progress.make_progress(locale, detail=detail, jsonl=bool(vars(args).get("jsonl")))
 
@@ -229,7 +229,7 @@ def in_session(
     return asyncio.run(go())
 
 
-def need_store(url: str) -> None:
+def require_store(url: str) -> None:
     """Refuses a store whose file is not there."""
     if url.startswith("sqlite:") and not (file := sqlite_path(url)).is_file():
         raise wrong("there is no store {store}", "--store names another one", store=safe(str(file)))

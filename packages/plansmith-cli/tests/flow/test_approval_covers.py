@@ -278,7 +278,7 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     run = await app.request_changes(run.id, "look twice", by="ada")
     assert run.status is RunStatus.REVIEWING
     assert 'no longer calls save(path="report.md")' in await reasons(app, run)
-    assert run.drops == ('save(path="report.md")',)
+    assert run.drops_in_review == ('save(path="report.md")',)
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
     assert effects(tools) == []
     run = await decided(app, run)
@@ -461,9 +461,9 @@ async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
 ) -> None:
     app, tools = smith(model=scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
     run = await approved(app)
-    assert run.drops == ('save(path="report.md")',)
+    assert run.drops_in_review == ('save(path="report.md")',)
     run = await app.request_changes(run.id, "save it after all", by="ada")
     assert run.status is RunStatus.REVIEWING
-    assert run.drops == ('save(path="report.md")',)
+    assert run.drops_in_review == ('save(path="report.md")',)
     assert (await decided(app, run)).status is RunStatus.PARTLY_DONE
     assert effects(tools) == []

@@ -27,7 +27,7 @@ from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
 from plansmith.plan.events import Actor
 from plansmith.plan.schedules import Schedule
-from plansmith.ports import Record
+from plansmith.ports import Document
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import PlanService, RemoteConnections, TaskPattern
@@ -159,14 +159,14 @@ class Breaking(MemoryStore):
         super().__init__()
         self.left = 1
 
-    async def put_records(self, records: Sequence[Record]) -> bool:
-        if records[0].kind != "schedule":
-            return await super().put_records(records)
+    async def put_documents(self, documents: Sequence[Document]) -> bool:
+        if documents[0].kind != "schedule":
+            return await super().put_documents(documents)
         if self.left == 0:
             self.left = -1
             raise PlansmithError("the disk is full")
         self.left -= 1
-        return await super().put_records(records)
+        return await super().put_documents(documents)
 
 
 async def test_a_set_up_that_broke_off_creates_no_schedule_twice() -> None:

@@ -83,7 +83,7 @@ def model(
         plansmith.errors.Misconfigured: 'gpt-5' is not the name of a model (…)
     """
     checked = _settings({"model": name, "base_url": base_url, **settings})
-    need_usable(checked, api_key=api_key)
+    require_usable(checked, api_key=api_key)
     return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
 
 
@@ -102,12 +102,12 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
         raise Misconfigured(message, hint=hint) from error
 
 
-def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
+def require_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
     """Raises `Misconfigured` if no provider has the model that is named, or its key is missing."""
     name = settings.model
     if name != "auto" and not _is_brought(name.partition(":")[0]):
         has_server = bool(settings.base_url or api_key or settings.api_key_env)
-        provider_output.need_usable(name, environment=os.environ, has_server=has_server)
+        provider_output.require_usable(name, environment=os.environ, has_server=has_server)
 
 
 def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:

@@ -18,7 +18,7 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
-from plansmith.ports import Finding, Record, Store
+from plansmith.ports import Document, Finding, Store
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
@@ -218,13 +218,13 @@ async def test_followers_of_a_thread_hear_of_entries_of_another_store(url: str) 
 
 
 class _Counting(MemoryStore):
-    """Counts the records that are read in lists."""
+    """Counts the documents that are read in lists."""
 
     read = 0
 
-    async def records(self, kind: str, **which: Any) -> Sequence[Record]:
+    async def documents(self, kind: str, **which: Any) -> Sequence[Document]:
         await asyncio.sleep(0)  # as a store on a disk lets others go on
-        found = await super().records(kind, **which)
+        found = await super().documents(kind, **which)
         self.read += len(found)
         return found
 

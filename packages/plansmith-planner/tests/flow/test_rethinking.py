@@ -95,7 +95,7 @@ async def test_a_rethink_that_adds_or_drops_an_effect_is_put_to_the_person(
         run = await app.run(run.id)
         assert run.status is RunStatus.REVIEWING
         assert [name for name, each in run.steps.items() if each.status == "done"] == ["a"]
-        assert bool(run.drops) is (first == drops[0])
+        assert bool(run.drops_in_review) is (first == drops[0])
 
 
 async def test_rethinks_that_change_the_plan_are_bounded(scripted: Script) -> None:
@@ -166,7 +166,7 @@ async def test_a_replan_reads_the_error_text_and_is_then_reviewed(scripted: Scri
     assert "read what tools said" in asked.reasons[0]
     text = prompt_text(model, 1)
     block = text.partition('title="errors of failed steps"')[2]
-    failed = run.left["f"] if "f" in run.left else run.steps["f"]
+    failed = run.removed_steps["f"] if "f" in run.removed_steps else run.steps["f"]
     assert f'"step": "f", "calls": "flaky", "arguments": "{failed.inputs[:16]}' in block
     assert CANARY in block
     await approve(app, run)

@@ -10,7 +10,7 @@ from plansmith import Plan, Plansmith, ToolSpec, check_plan, read_plan, tool
 from plansmith.errors import Misconfigured
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_planner import model
-from plansmith_planner.models.provider_output import need_usable
+from plansmith_planner.models.provider_output import require_usable
 
 NO_TOOLS: list[ToolSpec] = []
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -61,7 +61,7 @@ def test_the_name_of_a_model_is_taken_where_its_key_or_server_is_there(
 
 
 def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
-    need_usable("sambanova:any", environment={})
+    require_usable("sambanova:any", environment={})
 
 
 @pytest.mark.parametrize(

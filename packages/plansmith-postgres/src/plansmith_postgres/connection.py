@@ -19,7 +19,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.sentence import Sentence
 from plansmith.store.commit import closed
-from plansmith.store.sql import VERSION, refuse_other_version, tables
+from plansmith.store.sql import VERSION, require_same_version, tables
 
 _T = TypeVar("_T")
 SCHEMA: Final = "plansmith"
@@ -223,7 +223,7 @@ async def prepare_postgres(connection: Any) -> None:
     try:
         async with connection.transaction():
             found = await schema_version(connection)
-            refuse_other_version("the schema plansmith", found)
+            require_same_version("the schema plansmith", found)
             if found == 0:
                 encoding = await _value(connection, "SHOW server_encoding")
                 if encoding != "UTF8":

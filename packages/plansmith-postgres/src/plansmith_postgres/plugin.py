@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Finding
-from plansmith.store.sql import refuse_other_version
+from plansmith.store.sql import require_same_version
 from plansmith_postgres.connection import Connection, schema_version
 from plansmith_postgres.store import PostgresStore
 
@@ -45,7 +45,7 @@ async def examine(url: str) -> list[Finding]:
 async def _findings(connection: Any, attempt: int) -> list[Finding]:
     del attempt
     schema = await schema_version(connection)
-    refuse_other_version("the schema plansmith", schema)
+    require_same_version("the schema plansmith", schema)
     if schema == 0:
         none = Sentence("there are no tables yet; they are made when the store is first used")
         return [Finding("note", "schema", none)]

@@ -106,11 +106,11 @@ class PostgresStore(DatabaseStore):
 
         return await self._use(self._reading, read)
 
-    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
+    async def _change_claim(self, run: str, statements: Sequence[str], given: Parameters) -> Any:
         async def change(connection: Any, attempt: int) -> Any:
             del attempt
-            for step in steps:
-                cursor = await connection.execute(for_postgres(step), given)
+            for statement in statements:
+                cursor = await connection.execute(for_postgres(statement), given)
                 if cursor.description is not None and (row := await cursor.fetchone()):
                     return row
             found = await connection.execute(for_postgres(CLAIM_OF), {"run": run})
@@ -148,8 +148,8 @@ async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | No
         made = again and change.made and await _all_exist(cursor, change.made)
         return [] if made else None
     counts: list[int] = []
-    for step, rows in change.steps:
-        await cursor.executemany(for_postgres(step), rows)
+    for statement, rows in change.statements:
+        await cursor.executemany(for_postgres(statement), rows)
         counts.append(int(cursor.rowcount))
     return counts
 

@@ -33,7 +33,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.claim_contracts import ClaimsContract
-from plansmith.testing.contracts import PlanStoreContract, RecordsContract, record
+from plansmith.testing.contracts import DocumentsContract, PlanStoreContract, document
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
@@ -64,7 +64,7 @@ class TestClaimsOnServer(_OnServer, ClaimsContract):
     pass
 
 
-class TestRecordsOnServer(_OnServer, RecordsContract):
+class TestRecordsOnServer(_OnServer, DocumentsContract):
     pass
 
 
@@ -165,7 +165,7 @@ class TestDurableSqliteStore(_InFile, DurableStoreContract):
     pass
 
 
-class TestRecordsInFile(_InFile, RecordsContract):
+class TestRecordsInFile(_InFile, DocumentsContract):
     pass
 
 
@@ -178,7 +178,7 @@ class TestClaimsInMemory(ClaimsContract):
         return MemoryStore()
 
 
-class TestRecordsInMemory(RecordsContract):
+class TestRecordsInMemory(DocumentsContract):
     def make_store(self) -> MemoryStore:
         return MemoryStore()
 
@@ -186,14 +186,14 @@ class TestRecordsInMemory(RecordsContract):
 async def test_an_altered_record_says_so_when_its_body_is_read(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     store = SqliteStore(path)
-    await store.put_records([record("a"), record("b")])
+    await store.put_documents([document("a"), document("b")])
     await store.close()
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE records SET body = body || ' ' WHERE name = 'a'")
     store = SqliteStore(path)
-    a, b = await store.records("note")
+    a, b = await store.documents("note")
     assert (a.altered, b.altered) == (True, False)
-    assert b.checked_body == record("b").body
+    assert b.checked_body == document("b").body
     with pytest.raises(JournalDamaged, match="note a was altered"):
         _ = a.checked_body
     await store.close()

@@ -1,4 +1,4 @@
-"""What every store does with statuses and summaries of runs, and records of schedules."""
+"""What every store does with statuses and summaries of runs, and documents of schedules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sql import OVER_BEFORE, Change, Parameters
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
-from plansmith.store.summaries import OPEN, SummaryReads
+from plansmith.store.summaries import OPEN, SummaryTable
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.statements import for_postgres
@@ -212,7 +212,7 @@ FILL = (
 )
 
 
-async def ask_everything(reads: SummaryReads) -> None:
+async def ask_everything(reads: SummaryTable) -> None:
     await reads.headlines(limit=50)
     await reads.headlines(limit=50, before="r17000")
     await reads.headlines(limit=50, before="removed")
@@ -225,7 +225,7 @@ async def ask_everything(reads: SummaryReads) -> None:
     await reads.planned()
 
 
-class Reads(SummaryReads):
+class Reads(SummaryTable):
     """Asks by a given function, and changes nothing."""
 
     def __init__(self, query: Callable[[str, Parameters], Awaitable[list[Any]]]) -> None:

@@ -30,7 +30,7 @@ from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.ops.metrics import Spans
 from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
-from plansmith_server.team.auth import Auth, need_scope
+from plansmith_server.team.auth import Auth, require_scope
 from plansmith_server.upkeep import upkeep
 
 for _module in iter_modules(routes.__path__, f"{routes.__name__}."):
@@ -106,7 +106,7 @@ class Application:
     async def _answer(self, methods: dict[str, Route], request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
         request.scope["plansmith_route"] = route.path
-        grant = need_scope(request.scope, route.scope)
+        grant = require_scope(request.scope, route.scope)
         handle: Callable[[], Awaitable[Response]] = partial(route, Ask(self.state, request))
         key = request.headers.get("idempotency-key", "")
         if route.method != "POST" or route.scope == "look" or not key:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from plansmith import errors as err
 from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -80,10 +80,10 @@ class RunCarrier:
         finally:
             del self._sending[run_id]
 
-    async def hand_on(self, owners: Owners) -> None:
+    async def hand_on(self, ownership: Ownership) -> None:
         """Puts what dead workers had taken back on the queue; removes what is long over."""
         taken = await self.queue.taken()
-        dead = await owners.dead({each.worker for each in taken})
+        dead = await ownership.dead({each.worker for each in taken})
         left = [each for each in taken if each.worker in dead]
         if left:
             await self.queue.hand_on(left)
@@ -206,7 +206,7 @@ class BackgroundRuns:
         try:
             smith = self._teams.of(run)
         except err.OtherTeam:
-            await self._journals.owners.need_free(run.id)
+            await self._journals.ownership.require_free(run.id)
             raise
         move = next_move(run)
         if isinstance(move, Execute) and move.needs_start and not starts:
@@ -313,15 +313,15 @@ class BackgroundRuns:
 
     async def resume_open(self) -> int:
         """Continues the runs that were open when the server started; returns how many."""
-        owners = self._journals.owners
+        ownership = self._journals.ownership
         # Before the runs are read: what a server made that ends later is not among them.
-        dead = await owners.dead_servers()
+        dead = await ownership.dead_servers()
         ids = await self._smith.store.open_runs()
         # Before their journals are read: what is decided from here on is followed.
         self._known.update(ids)
-        await owners.refresh()
+        await ownership.refresh()
         if self._carrier is not None:  # what workers execute is not to be sent to another one
-            busy = await owners.in_use({*ids})
+            busy = await ownership.in_use({*ids})
             ids = [each for each in ids if each not in busy]
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
@@ -344,18 +344,18 @@ class BackgroundRuns:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
     async def _adopt_orphans(self) -> None:
-        owners = self._journals.owners
-        for run_id, (claim, state) in (await owners.states()).items():
+        ownership = self._journals.ownership
+        for run_id, (claim, state) in (await ownership.states()).items():
             if state != "dead" or run_id in self._not_here:
                 continue
             if await self.adopt(run_id) and self._adopted.get(run_id) != claim.term:
                 self._adopted[run_id] = claim.term  # whoever executes it claims it
             elif run_id not in self._not_here:  # nothing is to be continued
-                await owners.forget(run_id)
+                await ownership.forget(run_id)
                 self._adopted.pop(run_id, None)
         if self._carrier is not None:
-            await self._carrier.hand_on(owners)
-        dead = await owners.dead_servers()
+            await self._carrier.hand_on(ownership)
+        dead = await ownership.dead_servers()
         if dead - self._dead_servers:
             # What waited there for an answer or a time is this server's to continue now.
             await self.resume_open()
@@ -363,7 +363,7 @@ class BackgroundRuns:
 
     async def _continue_released(self) -> None:
         wanted = self._wanted.keys() - self._tasks.keys()
-        for run_id in wanted - await self._journals.owners.in_use(wanted):
+        for run_id in wanted - await self._journals.ownership.in_use(wanted):
             if run_id in self._wanted:
                 self.go_on(run_id, starts=self._wanted.pop(run_id))
 
@@ -371,7 +371,7 @@ class BackgroundRuns:
         """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
             journal = await self._journals.load_verified(run_id)
-            journal.need_sound()
+            journal.require_sound()
         except err.NotFound:
             self._known.discard(run_id)  # deleted since it was listed
             return False

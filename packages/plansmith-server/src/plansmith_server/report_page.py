@@ -51,17 +51,14 @@ def to_html(report: Report, files: Iterable[RunFile] = ()) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(visible(report.title))}</title><style>{STYLE}</style>"
     )
-    figures = map(_figure, filter(_is_shown, files))
+    shown = (each for each in files if each.kind == "picture" and each.state == "as_written")
+    figures = (_figure(each) for each in shown if each.data)
     body = page_parser().render(to_markdown(report)) + "".join(figures)
     language = escape(report.locale)
     return (
         f'<!doctype html>\n<html lang="{language}">\n<head>{head}</head>\n'
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
-
-
-def _is_shown(file: RunFile) -> bool:
-    return file.kind == "picture" and file.state == "as_written" and bool(file.data)
 
 
 def _figure(picture: RunFile) -> str:

@@ -38,7 +38,7 @@ from plansmith_server.ops.logs import Log, watched_loop
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
-from plansmith_server.settings import Serve, need_server
+from plansmith_server.settings import Serve, require_server
 from plansmith_server.state import ModelSwitch, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, with_scope
 from plansmith_server.team.notices import Notices
@@ -100,7 +100,7 @@ def make_state(
     carrier = None
     if engine:
         url, folder = settings.store_url(), smith.runs.journals.folder
-        carrier = RunCarrier(need_server(url).run_queue(url, folder), clock=clock, log=log)
+        carrier = RunCarrier(require_server(url).run_queue(url, folder), clock=clock, log=log)
     return ServerState(
         smith=smith,
         teams=teams,

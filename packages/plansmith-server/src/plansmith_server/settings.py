@@ -218,7 +218,7 @@ def is_secure(url: str) -> bool:
         return False
 
 
-def need_server(url: str) -> StoreKind:
+def require_server(url: str) -> StoreKind:
     """Returns what the package of a store brings that several machines share."""
     kind = store_kind(url)
     if kind is None:

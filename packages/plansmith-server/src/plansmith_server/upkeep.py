@@ -49,13 +49,13 @@ async def _carry_runs(state: ServerState) -> None:
     if carrier is None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
-        found = await journals.store_retry.until_done(journals.owners.processes)
+        found = await journals.store_retry.until_done(journals.ownership.processes)
         others = {each.beat.process: each.beat.about.kind for each in found if each.lives}
-        others.pop(journals.owners.me(), None)
+        others.pop(journals.ownership.me(), None)
         if "server" in others.values():
             state.ready = True
             state.log.info("waiting", why="another server runs the open runs of this store")
-        resume = in_role(journals.owners, role, partial(_resume_open_runs, state))
+        resume = in_role(journals.ownership, role, partial(_resume_open_runs, state))
         await asyncio.gather(resume, follow_decisions(state, after))
         return
     if not state.ready:
@@ -67,7 +67,7 @@ async def _carry_runs(state: ServerState) -> None:
         after = await _newest_position(state)  # before the runs are read, as above
         await asyncio.gather(follow_decisions(state, after), _resume_open_runs(state))
 
-    await in_role(journals.owners, role, watch)
+    await in_role(journals.ownership, role, watch)
 
 
 async def _newest_position(state: ServerState) -> int:
@@ -131,7 +131,7 @@ async def _look(state: ServerState, run_id: str, *, is_new: bool = False) -> Non
     async def adopt() -> None:
         if is_new:
             journal = await journals.load_verified(run_id)
-            run, last = await journals.owners.marked(journal.run), journal.events[-1]
+            run, last = await journals.ownership.marked(journal.run), journal.events[-1]
             if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
                 return
         await state.background.adopt(run_id)
@@ -167,11 +167,11 @@ async def _resume_open_runs(state: ServerState) -> None:
 async def _fire_schedules(state: ServerState) -> None:
     journals = state.smith.runs.journals
     try:
-        await journals.store_retry.until_done(lambda: journals.owners.serve(state.about))
+        await journals.store_retry.until_done(lambda: journals.ownership.serve(state.about))
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
             schedules.execute = state.background.until_rest
-        await in_role(journals.owners, f"schedules {journals.folder}", schedules.keep)
+        await in_role(journals.ownership, f"schedules {journals.folder}", schedules.keep)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))
 
@@ -192,7 +192,7 @@ async def prune_daily(state: ServerState) -> None:
                 state.log.warning("not_pruned", error=str(error))
             await state.clock.sleep(86_400.0)
 
-    await in_role(state.smith.runs.journals.owners, "housekeeping", prune_each_day)
+    await in_role(state.smith.runs.journals.ownership, "housekeeping", prune_each_day)
 
 
 @asynccontextmanager
@@ -208,7 +208,7 @@ async def sending_notices(state: ServerState, base: str) -> AsyncGenerator[None]
         while True:
             try:
                 role = f"notices {journals.folder}"
-                await in_role(journals.owners, role, lambda: _tell_what_waits(state, base))
+                await in_role(journals.ownership, role, lambda: _tell_what_waits(state, base))
             except PlansmithError as error:
                 state.log.warning("notices_stopped", error=str(error))
                 await state.clock.sleep(1.0)

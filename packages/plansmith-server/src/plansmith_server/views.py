@@ -263,7 +263,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     """Returns everything about a run, from one read of its journal."""
     journals = smith.runs.journals
     journal = await journals.load_verified(run_id)
-    events, run = journal.events, await journals.owners.marked(journal.run)
+    events, run = journal.events, await journals.ownership.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
     reused = {name for name, each in run.steps.items() if each.reused_from}
     results = await load_results(smith.store, run)
@@ -484,10 +484,10 @@ def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[JsonObject
         if getattr(body, "step", None) != name:
             continue
         if isinstance(body, e.StepStarted):
-            early = run.prefetches.get(body.prefetched)
-            began, ended = (early.started_at, early.ended_at) if early else (event.at, None)
+            read = run.prefetches.get(body.prefetched)
+            began, ended = (read.started_at, read.ended_at) if read else (event.at, None)
             found.append({"number": body.attempt, "key": body.key, "started_at": began})
-            found[-1] |= {"finished_at": None, "error": "", "read_early": early is not None}
+            found[-1] |= {"finished_at": None, "error": "", "read_early": read is not None}
         elif found and isinstance(
             body, e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown
         ):

@@ -50,13 +50,13 @@ class Worker:
         self._offered: dict[str, int] = {}
         self._draining = False
         self._given_back: set[str] = set()
-        self._name = self._journals.owners.me()
+        self._name = self._journals.ownership.me()
         self._taker = self.carrier.queue.taker(name=self._name, advance=self._advance)
 
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
-        retry, owners = self._journals.store_retry, self._journals.owners
-        await retry.until_done(lambda: owners.serve(self._state.about))
+        retry, ownership = self._journals.store_retry, self._journals.ownership
+        await retry.until_done(lambda: ownership.serve(self._state.about))
         # What suits all living workers: the queue knows one number for all of them.
         takes = [*(await retry.until_done(self._workers)).values()]
         poll_s = max(0.2, len(takes) / _POLLS_A_SECOND)
@@ -67,7 +67,7 @@ class Worker:
 
     async def _workers(self) -> dict[str, int]:
         """Returns the living processes that take runs, and how many each takes at once."""
-        beats = [each.beat for each in await self._journals.owners.processes() if each.lives]
+        beats = [each.beat for each in await self._journals.ownership.processes() if each.lives]
         takes = {each.process: each.about.runs for each in beats}
         return {process: runs for process, runs in takes.items() if runs}
 
@@ -119,7 +119,7 @@ class Worker:
         self._draining = True
         background, log = self._state.background, self._state.log
         try:  # the others learn that this worker takes no more runs
-            await self._journals.owners.serve(replace(self._state.about, draining=True))
+            await self._journals.ownership.serve(replace(self._state.about, draining=True))
         except PlansmithError as error:
             log.warning("store_away", error=str(error))
         stopping = asyncio.create_task(self._taker.stop(seconds + _LAST_S))

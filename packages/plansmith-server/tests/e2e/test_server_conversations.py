@@ -151,7 +151,7 @@ async def test_the_list_goes_on_after_a_damaged_conversation(tmp_path: Path) -> 
         store = cast("MemoryStore", house.server_state.smith.store)
         for name in ("rome", "oslo"):
             await ThreadStore(store).add(name, ThreadOpened(title=name), MessageAdded(text="Hi"))
-        await store.remove_records("thread_entry", ["oslo 1"])
+        await store.remove_documents("thread_entry", ["oslo 1"])
         page = await house.get("/v1/conversations?limit=1")
         assert page["next"] == "oslo"
         [rome] = (await house.get("/v1/conversations?limit=1&cursor=oslo"))["items"]

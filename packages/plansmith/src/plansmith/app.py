@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from plansmith import plugins
-from plansmith.arguments import Arguments, ToolLike, need_plan
+from plansmith.arguments import Arguments, ToolLike, require_plan
 from plansmith.lazy import lazy_modules, made_once
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Plansmith:
         asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
         if isinstance(request, str):
             return await asking.finish(await self.plan(request, by=by))
-        return await asking.finish(await self.submit(need_plan(request, "do"), by=by))
+        return await asking.finish(await self.submit(require_plan(request, "do"), by=by))
 
     def do_sync(
         self,
@@ -219,7 +219,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.submit(plan, request="We are out of bolts")
         """
-        return await self.runs.submit(need_plan(plan, "submit"), request=request, by=by)
+        return await self.runs.submit(require_plan(plan, "submit"), request=request, by=by)
 
     async def check(self, plan: Plan) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
@@ -245,7 +245,7 @@ class Plansmith:
             >>> (await smith.run(run.id)).status.value
             'done'
         """
-        return callbacks.need_approval_given(await self.runs.run(run_id))
+        return callbacks.require_approval_given(await self.runs.run(run_id))
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results.

@@ -283,7 +283,7 @@ def agents_of(agents: Sequence[ports.Agent]) -> list[ports.Agent]:
     return given
 
 
-def need_plan(given: Plan | list[Problem], method: str) -> Plan:
+def require_plan(given: Plan | list[Problem], method: str) -> Plan:
     """Returns the plan; raises for the problems of an unreadable one, and for anything else."""
     if isinstance(given, list):
         raise PlanInvalid(given)

@@ -19,7 +19,7 @@ from plansmith.plan.briefs import (
     TriageBrief,
     Usage,
 )
-from plansmith.store_ports import Beat, Claim, Finding, News, PlanStore, Record, Sound, Store
+from plansmith.store_ports import Beat, Claim, Document, Finding, News, PlanStore, Sound, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +36,12 @@ __all__ = [
     "Brief",
     "Claim",
     "ContextBlock",
+    "Document",
     "Finding",
     "Message",
     "News",
     "PlanBrief",
     "PlanStore",
-    "Record",
     "ReplyBrief",
     "Sound",
     "Store",

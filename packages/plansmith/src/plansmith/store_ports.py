@@ -181,7 +181,7 @@ class Finding:
     hint: str = ""
 
 
-class Record(NamedTuple):
+class Document(NamedTuple):
     """A named JSON document; its version grows by one with every change.
 
     Attributes:
@@ -242,7 +242,7 @@ class Store(PlanStore, Protocol):
         beats: How often the present owner has renewed its lease; -1 if that does not matter.
         unfinished: Whether the run was left in the middle.
         beat: The process, and what it tells about itself.
-        records: Documents; the first version of a name is 1.
+        documents: Named documents; the first version of a name is 1.
         kind: The kind of documents.
         name: The name of a document, unique in its kind.
         version: The version that is known; 0 waits for the first.
@@ -366,19 +366,19 @@ class Store(PlanStore, Protocol):
 
     # Documents: named, with a version; if two write the same version, one wins.
 
-    async def put_records(self, records: Sequence[Record]) -> bool:
-        """Stores records, each of which is the next version of its name: all or none.
+    async def put_documents(self, documents: Sequence[Document]) -> bool:
+        """Stores documents, each of which is the next version of its name: all or none.
 
         Returns:
             False if another writer came first.
         """
         ...
 
-    async def record(self, kind: str, name: str) -> Record | None:
-        """Returns the present version of a record, if there is one."""
+    async def document(self, kind: str, name: str) -> Document | None:
+        """Returns the present version of a document, if there is one."""
         ...
 
-    async def records(
+    async def documents(
         self,
         kind: str,
         *,
@@ -387,36 +387,36 @@ class Store(PlanStore, Protocol):
         after: tuple[str, str] | None = None,
         newest: bool = False,
         limit: int | None = None,
-    ) -> Sequence[Record]:
-        """Returns records of a kind, sorted by place and name.
+    ) -> Sequence[Document]:
+        """Returns documents of a kind, sorted by place and name.
 
         Args:
-            kind: The kind of the records.
-            label: Only records with this label.
-            state: Only records in this state.
-            after: Place and name of the record after which the list begins.
+            kind: The kind of the documents.
+            label: Only documents with this label.
+            state: Only documents in this state.
+            after: Place and name of the document after which the list begins.
             newest: Whether the list begins with the last place instead of the first.
             limit: How many at most; None for all.
         """
         ...
 
-    async def remove_records(
+    async def remove_documents(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
-        """Removes records, and those that are labelled with their names: all or none.
+        """Removes documents, and those that are labelled with their names: all or none.
 
         Args:
-            kind: The kind of the records.
+            kind: The kind of the documents.
             names: Their names.
-            labelled: Kinds whose records are removed too if their label is one of the names.
+            labelled: Kinds whose documents are removed too if their label is one of the names.
 
         Returns:
-            How many of the named records there were.
+            How many of the named documents there were.
         """
         ...
 
-    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        """Waits until a record has a later version than this, whoever wrote it."""
+    async def wait_document(self, kind: str, name: str, *, version: int) -> None:
+        """Waits until a document has a later version than this, whoever wrote it."""
         ...
 
     # Which process executes a run, which is not in the journal, and which processes live.

@@ -20,7 +20,7 @@ async def verified(store: Store, run: str) -> Journal:
     """Returns the journal of a run; raises `JournalDamaged` if anything of it was altered."""
     # If it is damaged, lists tell of that from now on.
     journal = await Journals(store=store, clock=SystemClock()).load_verified(run)
-    journal.need_sound()
+    journal.require_sound()
     verify_chain(journal.events)
     for event in journal.events:
         if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:

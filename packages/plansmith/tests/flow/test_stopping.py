@@ -89,7 +89,7 @@ class Place:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        app.runs.journals.owners.close()
+        app.runs.journals.ownership.close()
         return await self.enter().get(run.id)
 
 
@@ -444,7 +444,7 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     await app.cancel(run.id, by="ada")
     await running
     later = datetime.now(UTC) + timedelta(days=1)
-    async with app.runs.journals.owners.owning(run.id):
+    async with app.runs.journals.ownership.owning(run.id):
         assert (await prune(app, later, by="ada")).runs == {}
         assert await store.runs() == [run.id]
     assert [*(await prune(app, later, by="ada")).runs] == [run.id]

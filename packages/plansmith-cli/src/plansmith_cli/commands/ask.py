@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 from plansmith.errors import RunBusy
 from plansmith.formats.native import to_yaml
 from plansmith.plan.events import PlanProposed
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Replan
 from plansmith.plan.sentence import Sentence
@@ -29,7 +29,7 @@ from plansmith_cli.describe import continued_lines, finish, run_json, say_no_pla
 from plansmith_cli.interactive import (
     Watcher,
     is_new,
-    refuse_what_cannot_run,
+    require_runnable,
     run_interactively,
     show_plan,
     stoppable,
@@ -158,7 +158,7 @@ async def _run(session: Session) -> int:
         hint = session.command("go", args.plan)
         raise ui.wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
     plan = load_plan_in(args.plan, args.dialect)
-    await refuse_what_cannot_run(session, plan)
+    await require_runnable(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -183,7 +183,7 @@ def _go(args: argparse.Namespace) -> int | None:
 
 async def _waiting_run(session: Session) -> str:
     async for each in session.runs_here(OPEN_STATUSES):
-        if not await session.journals.owners.other_owner(each.run):
+        if not await session.journals.ownership.other_owner(each.run):
             return each.run
     return ""
 
@@ -200,7 +200,7 @@ async def _go_on(session: Session, run: Run) -> int:
         if offered is not None:
             return offered
     if session.args.force:
-        process = await session.smith.runs.journals.owners.other_owner(run.id)
+        process = await session.smith.runs.journals.ownership.other_owner(run.id)
         await session.smith.resume(run.id, by=session.by, force=True)
         if process:
             session.say(
@@ -233,7 +233,7 @@ async def _retry(session: Session) -> int:
     args = session.args
     old = await session.run(args.run)
     plan = ui.load_plan(args.plan) if args.plan else old.plan
-    await refuse_what_cannot_run(session, plan)
+    await require_runnable(session, plan)
     run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
     session.tell(*continued_lines(run))
     return await run_interactively(session, run.id)
@@ -241,7 +241,7 @@ async def _retry(session: Session) -> int:
 
 async def _rerun(session: Session) -> int:
     old = await session.run(session.args.run)
-    await refuse_what_cannot_run(session, old.plan)
+    await require_runnable(session, old.plan)
     run = await session.smith.rerun(old.id, by=session.by)
     return await run_interactively(session, run.id)
 
@@ -259,7 +259,7 @@ async def _watch(session: Session) -> int:
         if session.has_person:
             await watcher.catch_up(follow=True)
             return True
-        while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
+        while isinstance(next_move(watcher.run), MakePlan | Execute | EndOrReplan):
             await session.smith.store.wait(run.id, after=watcher.number)
             await watcher.catch_up()
         return True

@@ -19,7 +19,7 @@ from plansmith_cli.describe import review_lines, revision_lines, run_json, statu
 from plansmith_cli.interactive import (
     edit_from,
     edit_in_editor,
-    refuse_what_cannot_run,
+    require_runnable,
     run_interactively,
 )
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, TOOLS
@@ -47,7 +47,7 @@ def _about_run(act: Action, flags: str = "", more: str = "", **typed: Any) -> Co
         if args.json:
             print_json(run_json(run, session))
         waits, status = await questions.waiting_lines(run, session), status_text(run)
-        if run.status is RunStatus.RUNNING and not await session.journals.owners.other_owner(
+        if run.status is RunStatus.RUNNING and not await session.journals.ownership.other_owner(
             run.id
         ):
             status = status_word("ready")  # nothing runs it now
@@ -79,7 +79,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
         return None
     if session.args.go:
         # An approval that cannot be followed by the run would only confuse.
-        await refuse_what_cannot_run(session, run.plan)
+        await require_runnable(session, run.plan)
     run = await session.smith.decide(run.id, approve=session.args.hash, by=session.by)
     steps = active_steps(run.plan, run.templates) if run.plan else ()
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))

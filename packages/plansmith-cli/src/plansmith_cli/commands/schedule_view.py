@@ -10,11 +10,11 @@ from plansmith import Misconfigured, Plan, Refused, Run
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, Part, Schedule, parts
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.timing import Timing, need_valid_timing, next_fires, zone_of
+from plansmith.plan.timing import Timing, next_fires, require_valid_timing, zone_of
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
-from plansmith_cli.interactive import refuse_what_cannot_run, say_unapproved
+from plansmith_cli.interactive import require_runnable, say_unapproved
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
@@ -167,9 +167,9 @@ class Offer(NamedTuple):
     async def show(self, session: Session) -> None:
         """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
         for timing, plan in self.parts:
-            need_valid_timing(timing)
+            require_valid_timing(timing)
             await session.smith.schedules.require_unattended(plan)
-        await refuse_what_cannot_run(session, self.plan)
+        await require_runnable(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
         for timing, plan in self.parts:

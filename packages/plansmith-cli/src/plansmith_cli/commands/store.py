@@ -39,7 +39,7 @@ from plansmith_desk.sandbox.sandbox import wall_findings
 from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
 from plansmith_server.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
-from plansmith_server.settings import need_server
+from plansmith_server.settings import require_server
 from plansmith_server.team.audit import AuditQuery, altered, audit_lines
 
 _MOST_RUNS: Final = 5
@@ -256,9 +256,9 @@ async def _workers(session: Session) -> None:
             "workers need a store on PostgreSQL",
             "name a database that several processes share: --store postgresql://…",
         )
-    found = await session.smith.runs.journals.owners.processes()
+    found = await session.smith.runs.journals.ownership.processes()
     with suppress(Misconfigured, StoreAway):  # there is no queue
-        queue = need_server(url).run_queue(url, str(settings.folder().resolve()))
+        queue = require_server(url).run_queue(url, str(settings.folder().resolve()))
         try:
             waiting = [*await queue.waiting()]
         finally:

@@ -16,7 +16,7 @@ from plansmith.templates.template import Template
 from plansmith.text import clip, safe
 from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.interactive import refuse_what_cannot_run, run_interactively
+from plansmith_cli.interactive import require_runnable, run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, TOOLS
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import (
@@ -100,7 +100,7 @@ async def _save(session: Session) -> None:
 async def _use(session: Session) -> int:
     book = session.smith.templates
     inputs = await inputs_of(session, session.args.name)
-    await refuse_what_cannot_run(session, await book.plan(session.args.name, inputs))
+    await require_runnable(session, await book.plan(session.args.name, inputs))
     run = await book.use(session.args.name, inputs, by=session.by)
     return await run_interactively(session, run.id)
 

@@ -13,7 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.interactive import missing_hint, refuse_what_cannot_run, run_interactively
+from plansmith_cli.interactive import missing_hint, require_runnable, run_interactively
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import command
@@ -67,7 +67,7 @@ async def _call(session: Session) -> int:
     name = session.args.tool
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
-    await refuse_what_cannot_run(session, plan)
+    await require_runnable(session, plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
 

@@ -44,7 +44,7 @@ _NODES: Final[Mapping[type, Goto]] = {
     moves.AwaitAnswer: Goto.HUMAN_FEEDBACK,
     moves.Paused: Goto.HUMAN_FEEDBACK,
     moves.MakePlan: Goto.PLANNER,
-    moves.Conclude: Goto.REPORTER,
+    moves.EndOrReplan: Goto.REPORTER,
 }
 # The targets of DeerFlow's authors: the lowest and the highest good value.
 TARGETS: Final[Mapping[str, tuple[float, float]]] = {

@@ -193,7 +193,7 @@ class PlanningTool(BaseTool):
     async def save(self) -> None:
         """Stores what a program has written into `plans` since the last command."""
         for plan_id in self._known.keys() - self._plans.keys():
-            _need_own(self._known[plan_id])
+            _require_own(self._known[plan_id])
             await self._book.remove(plan_id)
             self._forget(plan_id)
         for plan_id in [each for each in self._plans if self._differs(each)]:
@@ -215,7 +215,7 @@ class PlanningTool(BaseTool):
         if before is None:
             await self._book.create(plan_id, want["title"], want["steps"])
         else:
-            _need_own(before)
+            _require_own(before)
             await self._book.revise(plan_id, want["title"], want["steps"])
         now = (await self._plan(plan_id)).plan
         for index in range(len(want["steps"])):
@@ -286,7 +286,7 @@ class PlanningTool(BaseTool):
         self, plan_id: str | None, title: str | None, steps: Sequence[str] | None
     ) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "update")
-        _need_own(await self._plan(plan_id))
+        _require_own(await self._plan(plan_id))
         texts = _texts(steps) if steps else None
         if steps and texts is None:
             raise ToolError("Parameter `steps` must be a list of strings for command: update")
@@ -327,7 +327,7 @@ class PlanningTool(BaseTool):
         plan_id = plan_id or await self._current()
         stored, sink = await self._plan(plan_id), self._sinks.get(plan_id)
         if sink is None:
-            _need_own(stored)
+            _require_own(stored)
         if step_index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
         count = len(stored.plan["steps"])
@@ -345,7 +345,7 @@ class PlanningTool(BaseTool):
 
     async def _delete_plan(self, plan_id: str | None) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "delete")
-        _need_own(await self._plan(plan_id))
+        _require_own(await self._plan(plan_id))
         active = await self._active_plan_id()
         await self._book.remove(plan_id)
         self._activate(None if active == plan_id else active)
@@ -392,7 +392,7 @@ def _check(command: str, given: Mapping[str, Any]) -> None:
             raise ToolError(f"Parameter `{name}` must be a string for command: {command}")
 
 
-def _need_own(stored: StoredPlan) -> None:
+def _require_own(stored: StoredPlan) -> None:
     if not stored.own:
         raise ToolError(f"Plan '{stored.plan_id}' is run by a flow: only its run changes it.")
 

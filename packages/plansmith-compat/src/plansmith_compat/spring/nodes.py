@@ -488,7 +488,7 @@ class DataAgent:
         return next((run for run in reversed(self._hashes) if run in runs), runs[-1])
 
     async def _execute(self, run: Run) -> Updates:
-        runs = isinstance(next_move(run), moves.MakePlan | moves.Execute | moves.Conclude)
+        runs = isinstance(next_move(run), moves.MakePlan | moves.Execute | moves.EndOrReplan)
         return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:

@@ -170,7 +170,7 @@ class ExecutionPlanner:
                 name = card.name if isinstance(card, AgentSpec) else target
                 plan = agent_plan(name, user_input.query, locale_of(user_input.query))
             else:
-                self.conversations.smith.runs.planning.need_planner()
+                self.conversations.smith.runs.planning.require_planner()
             run = await self.conversations.begin(user_input, thread_id, plan)
             return await self.plan_of(await self.asked(run, user_input_callback))
         except PlansmithError as error:

@@ -13,7 +13,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
-from plansmith.plan.timing import Timing, need_valid_timing
+from plansmith.plan.timing import Timing, require_valid_timing
 from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.clock import (
     CHINESE_CLOCK,
@@ -68,7 +68,7 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     if not flaw:
         timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
         try:
-            need_valid_timing(timing)
+            require_valid_timing(timing)
         except Misconfigured as error:
             flaw = str(error)
         else:

@@ -278,7 +278,7 @@ _KEYLESS: Final = ("azure", "bedrock", "huggingface", "litellm", "ollama", "vllm
 _OTHER_KEYS: Final[Mapping[str, str]] = {"alibaba": "ALIBABA_API_KEY", "google": "GEMINI_API_KEY"}
 
 
-def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool = False) -> None:
+def require_usable(name: str, *, environment: Mapping[str, str], has_server: bool = False) -> None:
     """Raises `Misconfigured` if a model named `provider:name` cannot be called as things are.
 
     `has_server`: a server or a key was given with the name, so that the environment needs none.

@@ -1,6 +1,6 @@
 """Keeps threads in a store: their entries, a headline of each, and the thread of each run.
 
-All are records. An entry is one of kind `thread_entry`, labelled with its thread; the headline
+All are documents. An entry is one of kind `thread_entry`, labelled with its thread; the headline
 (`thread`) is labelled with the owner; `thread_run` tells to which thread a run belongs.
 """
 
@@ -19,7 +19,7 @@ from plansmith.plan.event_body import moment
 from plansmith.plan.events import Actor
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, Finding, Record, Store
+from plansmith.ports import Clock, Document, Finding, Store
 from plansmith_planner.threads import entries as t
 
 _THREAD: Final = "thread"
@@ -48,7 +48,7 @@ class ThreadStore:
     """The threads of a store; if two write the same number, one wins."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
-        self._records = store
+        self._store = store
         self._clock = clock or SystemClock()
         # The threads that were read last, each with its last entry: the next look begins there.
         self._known: dict[str, tuple[t.ThreadState, str]] = {}
@@ -58,9 +58,9 @@ class ThreadStore:
         state, _ = await self._present(thread)
         return state
 
-    async def _present(self, thread: str) -> tuple[t.ThreadState, Record | None]:
-        """Returns the state of a thread, and the record of its headline."""
-        head = await self._records.record(_THREAD, thread)
+    async def _present(self, thread: str) -> tuple[t.ThreadState, Document | None]:
+        """Returns the state of a thread, and the document of its headline."""
+        head = await self._store.document(_THREAD, thread)
         # It stays known meanwhile: all who wait for a thread read it at the same time.
         known, last = self._known.get(thread, (t.ThreadState(thread), ""))
         entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
@@ -100,7 +100,7 @@ class ThreadStore:
         """
         if not entries:
             return True
-        thread, first, rows = entries[0].thread, entries[0].number, list[Record]()
+        thread, first, rows = entries[0].thread, entries[0].number, list[Document]()
         for number, entry in enumerate(entries, start=first):
             if (entry.thread, entry.number) != (thread, number):
                 message = Sentence(
@@ -111,34 +111,34 @@ class ThreadStore:
                 hint = Sentence("read the thread again and decide again")
                 raise StaleWriter(message, hint=hint)
             body, place = t.entry_text(entry), f"{number:09}"
-            rows.append(Record(_ENTRY, f"{thread} {number}", 1, body, label=thread, place=place))
+            rows.append(Document(_ENTRY, f"{thread} {number}", 1, body, label=thread, place=place))
         state, head = await self._present(thread)
         if first != state.last + 1:
             return False
         for run in dict.fromkeys(map(t.runs_named, entries)):
             # The first thread that names a run keeps it.
             if run and not await self.thread_of(run):
-                rows.append(Record(_RUN, run, 1, "{}", label=thread, run=run))
+                rows.append(Document(_RUN, run, 1, "{}", label=thread, run=run))
         after = t.fold_thread(state, entries)
-        rows.append(_head_record(after, (head.version if head else 0) + 1))
-        return await self._records.put_records(rows)
+        rows.append(_head_document(after, (head.version if head else 0) + 1))
+        return await self._store.put_documents(rows)
 
     async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[t.ThreadEntry]:
         """Returns the entries of a thread after a number; none for an unknown thread."""
-        head = await self._records.record(_THREAD, thread)
+        head = await self._store.document(_THREAD, thread)
         return await self._entries(thread, head, max(after, 0))
 
-    async def _entries(self, thread: str, head: Record | None, after: int) -> list[t.ThreadEntry]:
+    async def _entries(self, thread: str, head: Document | None, after: int) -> list[t.ThreadEntry]:
         if head is None:
             return []
         # The head first: an entry that comes meanwhile is one more, never one that is missing.
         place = (f"{after:09}", f"{thread} {after}") if after else None
-        found = await self._records.records(_ENTRY, label=thread, after=place)
+        found = await self._store.documents(_ENTRY, label=thread, after=place)
         entries: list[t.ThreadEntry] = []
-        for number, record in enumerate(found, start=after + 1):
-            if record.place != f"{number:09}":
+        for number, document in enumerate(found, start=after + 1):
+            if document.place != f"{number:09}":
                 raise _damaged("journal.entry_missing", thread=thread, number=number)
-            entry = None if record.altered else t.read_entry(record.body)
+            entry = None if document.altered else t.read_entry(document.body)
             if entry is None or (entry.thread, entry.number) != (thread, number):
                 raise _damaged("journal.entry_altered", thread=thread, number=number)
             entries.append(entry)
@@ -153,9 +153,9 @@ class ThreadStore:
 
         If that one was removed meanwhile, the list begins anew.
         """
-        last = await self._records.record(_THREAD, before) if before else None
+        last = await self._store.document(_THREAD, before) if before else None
         after = (last.place, last.name) if last else None
-        found = await self._records.records(
+        found = await self._store.documents(
             _THREAD, label=owner, state="", after=after, newest=True, limit=limit
         )
         return [await self._headline(each) for each in found]
@@ -169,20 +169,20 @@ class ThreadStore:
 
     async def thread_of(self, run: str) -> str:
         """Returns the thread that a run belongs to; empty if it belongs to none."""
-        found = await self._records.record(_RUN, run)
+        found = await self._store.document(_RUN, run)
         return found.label if found else ""
 
     async def remove_thread(self, thread: str) -> bool:
         """Removes all entries of a thread; false if there is none."""
-        return bool(await self._records.remove_records(_THREAD, [thread], labelled=[_ENTRY, _RUN]))
+        return bool(await self._store.remove_documents(_THREAD, [thread], labelled=[_ENTRY, _RUN]))
 
     async def wait_thread(self, thread: str, *, after: int) -> None:
         """Returns when the thread has an entry after the number, whoever wrote it."""
         while True:
-            head = await self._records.record(_THREAD, thread)
+            head = await self._store.document(_THREAD, thread)
             if head is not None and (await self._headline(head)).last > after:
                 return
-            await self._records.wait_record(_THREAD, thread, version=head.version if head else 0)
+            await self._store.wait_document(_THREAD, thread, version=head.version if head else 0)
 
     async def check(self, thread: str) -> Finding | None:
         """Reads a thread; makes its headline anew if that does not agree with its entries."""
@@ -195,21 +195,21 @@ class ThreadStore:
         if head is None:
             return None
         went_on = not head.altered and _read_headline(head).last != state.last
-        record = _head_record(state, head.version)
-        if went_on or head == record:
+        document = _head_document(state, head.version)
+        if went_on or head == document:
             return None
-        await self._records.put_records([record._replace(version=head.version + 1)])
+        await self._store.put_documents([document._replace(version=head.version + 1)])
         text = Sentence("its line in lists did not agree with its entries, and was made again")
         return Finding("warning", subject, text)
 
-    async def _headline(self, record: Record) -> ThreadHeadline:
+    async def _headline(self, document: Document) -> ThreadHeadline:
         """Reads a headline; one that was altered is made of its entries again."""
-        if record.altered:
-            state = t.ThreadState(record.name, owner=record.label)
+        if document.altered:
+            state = t.ThreadState(document.name, owner=document.label)
             with suppress(JournalDamaged):
-                state = await self.read(record.name)
-            record = _head_record(state, record.version)
-        return _read_headline(record)
+                state = await self.read(document.name)
+            document = _head_document(state, document.version)
+        return _read_headline(document)
 
 
 async def thread_of(store: Store, run: Run) -> str:
@@ -229,16 +229,16 @@ async def needed_by_threads(store: Store, runs: Collection[str], before: datetim
     return {run for run in runs if await threads.thread_of(run) in alive} if alive else set()
 
 
-def _head_record(state: t.ThreadState, version: int) -> Record:
+def _head_document(state: t.ThreadState, version: int) -> Document:
     fields = {"title": state.title, "folder": state.folder, "messages": len(state.messages)}
     body = json.dumps({**fields, "last": state.last})
     place = moment((state.updated_at or _UNKNOWN).astimezone(UTC))
-    return Record(_THREAD, state.id, version, body, label=state.owner, place=place)
+    return Document(_THREAD, state.id, version, body, label=state.owner, place=place)
 
 
-def _read_headline(record: Record) -> ThreadHeadline:
-    fields, updated = json.loads(record.body), datetime.fromisoformat(record.place)
-    return ThreadHeadline(record.name, record.label, updated=updated, **fields)
+def _read_headline(document: Document) -> ThreadHeadline:
+    fields, updated = json.loads(document.body), datetime.fromisoformat(document.place)
+    return ThreadHeadline(document.name, document.label, updated=updated, **fields)
 
 
 def _damaged(code: str, **fields: Any) -> JournalDamaged:

@@ -561,7 +561,7 @@ async def _change_back(message: t.ThreadMessage, run_id: str, runs: RunService, 
     run, asked = journal.run, _change_asked(message, journal.events)
     later = [event for event in journal.events if asked and event.number > asked.number]
     made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
-    if run.changing and later == []:
+    if run.change_asked and later == []:
         hint = Sentence("undo it once the plan is made")
         raise Refused(Sentence("run {run} is being changed", run=run_id), hint=hint)
     found = versions(journal.events)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 
 
 @asynccontextmanager
@@ -28,10 +28,12 @@ async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*found, return_exceptions=True)
 
 
-async def in_role(owners: Owners, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def in_role(
+    ownership: Ownership, name: str, work: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
     """Does work for ever, while this process has a role that one of all has at a time."""
     while True:
-        async with owners.role(name) as lost:
+        async with ownership.role(name) as lost:
             doing = asyncio.create_task(work())
             tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
             try:

@@ -128,7 +128,7 @@ class ProgramAccess:
         }
         if is_for_person:  # how: with the whole command, or on the page of a live server
             about, settings = self.state.about, self.state.settings
-            others = await self.state.smith.runs.journals.owners.processes()
+            others = await self.state.smith.runs.journals.ownership.processes()
             pages = [about.at, *(each.beat.about.at for each in others if each.lives)]
             words = ["approve" if awaits_review(run) else "answer", run.id]
             if not about.at:  # the program is on this machine, and may know where

@@ -24,7 +24,7 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem, not_found
 from plansmith_server.news import conversation_row
 from plansmith_server.state import ServerState
-from plansmith_server.team.auth import need_scope
+from plansmith_server.team.auth import require_scope
 
 NEW: Final = ("", "new")
 # Messages of these kinds get their answer at once, and set nothing off.
@@ -119,7 +119,7 @@ async def say_and_show(
     is_repeated = bool(known) and any(each.key == known for each in thread.history)
     if (thread.runs or thread.state.last) and not is_repeated:
         # The message may be the answer to a question.
-        need_scope(ask.request.scope, "answer")
+        require_scope(ask.request.scope, "answer")
     turn = await say_in(state, thread, text, by=ask.by, key=known, **given.options())
     return await turn_view(state, thread, turn)
 

@@ -22,7 +22,7 @@ from plansmith_server.routes import files
 from plansmith_server.routes.files import work_files
 from plansmith_server.routes.tools import waiting_tools
 from plansmith_server.state import ServerState
-from plansmith_server.team.auth import need_scope
+from plansmith_server.team.auth import require_scope
 from plansmith_server.views import QuestionView, RunView, awaits_review, question_view
 
 _YOU_DECIDE: Final = {
@@ -59,7 +59,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         await ask.state.background.until_journaled(ask.run, work)
         return await ask.run_view()
     if not given.reject:
-        d.need_hash(run.plan, given.approve)
+        d.require_hash(run.plan, given.approve)
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
     if given.reject:
         await ask.smith.decide(ask.run, reject=True, by=ask.by)
@@ -83,7 +83,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(why)
     asked = d.open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
-        need_scope(ask.request.scope, "approve")
+        require_scope(ask.request.scope, "approve")
     value = given.answer
     if given.you_decide:
         if asked.options or asked.answer_schema is not None or asked.state:
@@ -103,10 +103,10 @@ async def _consent(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
     """Returns a consent with what was seen of the files: the call itself looks at them again."""
     own = None
     if given.change is not None:
-        need_scope(ask.request.scope, "approve")
+        require_scope(ask.request.scope, "approve")
         own = await d.changed_values(ask.runs.store, asked, given.change)
     if given.seen:
-        await files.need_as_seen(ask.runs, run, asked, given.seen, own)
+        await files.require_as_seen(ask.runs, run, asked, given.seen, own)
     if own is None:
         return allow_seen(given.seen)
     found = await work_files(ask.runs).consent_preview(run, asked, own)

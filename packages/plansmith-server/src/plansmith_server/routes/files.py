@@ -206,7 +206,7 @@ def _file_response(path: str, data: bytes, *, download: bool) -> Response:
     return Response(data, media_type=media, headers=headers)
 
 
-async def need_as_seen(
+async def require_as_seen(
     runs: RunService,
     run: Run,
     asked: QuestionAsked,

@@ -22,7 +22,7 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules
 from plansmith_server.routes.files import WorkFolder, opens_folders, work_folder
-from plansmith_server.team.auth import need_scope
+from plansmith_server.team.auth import require_scope
 from plansmith_server.views import JsonObject
 
 _HEAD: Final = 65_536
@@ -99,7 +99,7 @@ def _is_number(text: str) -> bool:
 async def put(ask: Ask, *, replace: bool = False) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     if replace:
-        need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
+        require_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
     folder, name = work_folder(ask.state.settings.folder()), ask.path("file")
     try:
         is_plain = folder.parts(name) == (name,) and visible(name) == name

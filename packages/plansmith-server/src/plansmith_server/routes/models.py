@@ -63,7 +63,7 @@ async def listing(ask: Ask) -> Answer:
 def _current_model(ask: Ask) -> JsonObject:
     switch = ask.state.models
     return {
-        "current": ask.runs.planning.need_planner().name,
+        "current": ask.runs.planning.require_planner().name,
         "chosen": switch.chosen if switch else "",
         "download": switch.downloads.current if switch else None,
     }
@@ -76,7 +76,7 @@ def _own_switch(ask: Ask) -> ModelSwitch | None:
     return state.models if is_ours else None
 
 
-def _need_change(ask: Ask) -> ModelSwitch:
+def _require_change(ask: Ask) -> ModelSwitch:
     found = _own_switch(ask)
     if found is None:
         hint = Sentence("set models.plan in the settings of the server")
@@ -87,7 +87,7 @@ def _need_change(ask: Ask) -> ModelSwitch:
 @route("POST /v1/model", "admin")
 async def use(ask: Ask, given: b.ModelChoice) -> Answer:
     """Plans with another model from now on, until the server stops."""
-    switch = _need_change(ask)
+    switch = _require_change(ask)
     await switch.use(given)
     ask.state.log.info("model_chosen", model=switch.chosen, by=ask.by.name)
     return _current_model(ask)
@@ -96,7 +96,7 @@ async def use(ask: Ask, given: b.ModelChoice) -> Answer:
 @route("POST /v1/models/pull", "admin", status=202, example={"name": "qwen2.5-coder-0.5b"})
 async def pull(ask: Ask, *, name: b.Text = "") -> Answer:
     """Downloads an embedded model; the list of models tells how far it is."""
-    _need_change(ask).downloads.begin(name)
+    _require_change(ask).downloads.begin(name)
     return _current_model(ask)
 
 
@@ -109,7 +109,7 @@ async def show(ask: Ask) -> Answer:
         return {"model": switch.chosen, "tried": [], "chosen": switch.name, "why": why}
     is_given = switch is not None and switch.is_given
     if is_given or wanted.model != "auto" or wanted.base_url:
-        name = ask.runs.planning.need_planner().name
+        name = ask.runs.planning.require_planner().name
         model = name if is_given else wanted.model
         return {"model": model, "tried": [], "chosen": name, "why": Sentence("it is set")}
     choice = await choose.choose(os.environ, shelf=choose.installed_shelf())

@@ -16,7 +16,7 @@ from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OriginKind, read_options
-from plansmith.plan.second_person import why_not
+from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
@@ -109,7 +109,7 @@ async def show(ask: Ask) -> Answer:
         return view
     if "approve" in ask.grant.rights:
         rule = ask.runs.intake.policy.second_person
-        why = why_not(await ask.state.run(ask.run), ask.by, rule)
+        why = why_cannot_approve(await ask.state.run(ask.run), ask.by, rule)
     else:
         why = Sentence("Your role or token cannot approve plans")
     return {**view, "cannot_approve": why} if why else view
@@ -182,9 +182,9 @@ async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
 async def resume(ask: Ask, *, force: Flag = False) -> Answer:
     """Resumes a paused run, or one whose process ended; by `force`, also from a living one."""
     journal = await ask.state.journal(ask.run)
-    journal.need_sound()
+    journal.require_sound()
     if not force:
-        await ask.runs.journals.owners.need_free(ask.run)
+        await ask.runs.journals.ownership.require_free(ask.run)
     else:
         await ask.smith.resume(ask.run, by=ask.by, force=True)
         await journal.catch_up()

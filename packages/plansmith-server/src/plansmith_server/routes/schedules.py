@@ -9,7 +9,7 @@ from typing import Any
 from plansmith.errors import Refused
 from plansmith.formats.native import read_plan
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.timing import need_valid_timing, next_fires
+from plansmith.plan.timing import next_fires, require_valid_timing
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error
@@ -66,7 +66,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
 @route("POST /v1/schedules/preview", "look")
 async def preview(ask: Ask, given: b.Preview) -> Answer:
     """Returns the next times of a timing."""
-    need_valid_timing(given)
+    require_valid_timing(given)
     after = given.after or ask.state.clock.now()
     return {"fires": next_fires(given, after=after, count=given.count)}
 

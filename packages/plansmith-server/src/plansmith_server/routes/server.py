@@ -42,7 +42,7 @@ async def ready(ask: Ask) -> Answer:
     try:
         async with asyncio.timeout(_STORE_S):
             count = len(await ask.smith.store.open_runs())
-            await runs.journals.owners.need_writable()
+            await runs.journals.ownership.require_writable()
     except PlansmithError as error:
         why = Sentence("the store does not answer: {why}", why=str(error))
     except TimeoutError:

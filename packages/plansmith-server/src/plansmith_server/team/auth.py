@@ -23,7 +23,7 @@ from plansmith_server.team.tokens import (
     Member,
     Token,
     TokenFile,
-    need_private,
+    require_private,
 )
 
 _GRANT: Final = "plansmith_grant"
@@ -162,7 +162,7 @@ def load_token(path: Path) -> str:
         why = Sentence("cannot read {name}: {reason}", name=path, reason=error)
         hint = Sentence("remove the file: a new token is then made")
         raise Misconfigured(why, hint=hint) from None
-    need_private(path)
+    require_private(path)
     if len(text) < _SHORTEST or not text.isprintable() or " " in text:
         hint = Sentence(
             "a token has at least {least} characters; remove the file and a new one is made",
@@ -172,7 +172,7 @@ def load_token(path: Path) -> str:
     return text
 
 
-def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Token:
+def require_scope(scope: MutableMapping[str, Any], wanted: str) -> Token:
     """Returns the token of a request; refuses one without this scope."""
     grant = grant_of(scope)
     if wanted not in grant.rights:
@@ -191,7 +191,7 @@ def with_scope(route: Route, wanted: str) -> Route:
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         app = inside
         try:
-            need_scope(scope, wanted)
+            require_scope(scope, wanted)
         except HttpProblem as problem:
             app = problem.response()
         await app(scope, receive, send)

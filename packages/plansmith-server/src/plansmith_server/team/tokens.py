@@ -270,7 +270,7 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode(errors="replace")).hexdigest()
 
 
-def need_private(path: Path) -> None:
+def require_private(path: Path) -> None:
     """Refuses a file of secrets that other users can read."""
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         why = Sentence("other users can read {path}", path=path)
@@ -285,7 +285,7 @@ def _read(path: Path) -> tuple[Token, ...]:
             why = Sentence("{path} is from a newer Plansmith", path=path)
             raise Misconfigured(why, hint=hint)
         tokens = tuple(Token.model_validate(each) for each in value["tokens"])
-        need_private(path)
+        require_private(path)
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
         hint = Sentence("repair the file, or remove it: that revokes all tokens and log-ins")
         why = Sentence("{path} cannot be read: {error}", path=path, error=error)

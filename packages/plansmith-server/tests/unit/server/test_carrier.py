@@ -14,7 +14,7 @@ from tests.waiting import until
 
 from plansmith import Plan, Run, tool
 from plansmith.app import Plansmith
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.engine.processes import this_process
 from plansmith.errors import JournalDamaged, StoreAway
 from plansmith.plan.events import Event
@@ -126,10 +126,10 @@ async def test_what_happens_while_a_run_is_being_sent_sends_it_once_more() -> No
 
 async def test_only_what_dead_processes_had_taken_is_put_back_on_the_queue() -> None:
     queue = Queue()
-    owners, machine = Owners(MemoryStore(), FakeClock()), this_process().rsplit(" ", 2)[0]
-    dead, living = Taken("r/1", f"{machine} 999999 1"), Taken("r/2", owners.me())
+    ownership, machine = Ownership(MemoryStore(), FakeClock()), this_process().rsplit(" ", 2)[0]
+    dead, living = Taken("r/1", f"{machine} 999999 1"), Taken("r/2", ownership.me())
     queue.entries = [dead, living]
-    await carrier(queue).hand_on(owners)
+    await carrier(queue).hand_on(ownership)
     assert queue.back == [dead]
 
 
@@ -154,7 +154,7 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
             background=SimpleNamespace(until_rest=send),
         )
         async with Plansmith(store=url) as other:  # it has the role
-            role = other.runs.journals.owners.role(f"schedules {smith.runs.journals.folder}")
+            role = other.runs.journals.ownership.role(f"schedules {smith.runs.journals.folder}")
             async with role, background_tasks(upkeep._fire_schedules(state)):  # type: ignore[arg-type]
                 timing = Timing(every_minutes=60)
                 await smith.schedules.create(timing=timing, plan=kept, approve=kept.hash, name="n")
@@ -255,7 +255,7 @@ async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_sta
 ) -> None:
     server = state(tmp_path, "", clock := FakeClock(NOW))
     run = (await server.smith.submit(PLAN)).id
-    other = Owners(server.smith.store, clock)
+    other = Ownership(server.smith.store, clock)
     held = await other.claim(run)
 
     async def is_over() -> bool:

@@ -14,7 +14,7 @@ from plansmith.check.names import KnownTool, Names
 from plansmith.check.schemas import Compiled, Schema, at
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, is_plain, pieces, ref_of
+from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, has_no_refs, pieces, ref_of
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.text import clip
 
@@ -73,7 +73,7 @@ class Placeholders:
             return self._text(template, path) if "{{" in template else template
         if isinstance(template, list):
             return [
-                each if is_plain(each) else self._filled(each, (*path, place))
+                each if has_no_refs(each) else self._filled(each, (*path, place))
                 for place, each in enumerate(template)
             ]
         if not isinstance(template, dict):
@@ -85,7 +85,7 @@ class Placeholders:
             self._literals.add(path)
             return template[LITERAL]
         return {
-            key: each if is_plain(each) else self._filled(each, (*path, key))
+            key: each if has_no_refs(each) else self._filled(each, (*path, key))
             for key, each in template.items()
         }
 

@@ -22,7 +22,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
-from plansmith.plan.timing import Timing, need_valid_timing
+from plansmith.plan.timing import Timing, require_valid_timing
 
 _MOST_GUESSES: Final = 4
 _TEXT_HINT: Final = Sentence(
@@ -115,7 +115,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
     times |= {("schedule",): plan.schedule} if plan.schedule else {}
     for path, timing in times.items():
         try:
-            need_valid_timing(timing)
+            require_valid_timing(timing)
         except Misconfigured as flaw:
             yield problem("PS314", flaw.message, hint=flaw.hint, path=path)
     for name in plan.schedules.keys() - plan.by_id.keys():
@@ -268,26 +268,26 @@ class _Calls:
         return self._check_arguments(step, tool, Placeholders(step.inputs))
 
     def _check_arguments(
-        self, step: ToolStep, tool: KnownTool | None, given: Placeholders
+        self, step: ToolStep, tool: KnownTool | None, inputs: Placeholders
     ) -> Iterable[Problem]:
         if tool is None:
             return self._look_up(step.id, "PS101", "tool", step.tool, self.flow.tools.names)
-        found = argument_problems(step.id, tool, given)
+        found = argument_problems(step.id, tool, inputs)
         if step.tool in self.reported_schemas:
             return found
         self.reported_schemas.add(step.tool)  # an invalid schema is reported once
         return [*schema_problems(step.id, tool), *found]
 
     def _look_up(
-        self, step: str, code: str, what: str, name: str, known: Names | None
+        self, step: str, code: str, what: str, name: str, names: Names | None
     ) -> Iterator[Problem]:
-        if known is None or name in known.known:
+        if names is None or name in names.known:
             return
         key = code, name
         # Limited, because every suggestion compares the name with similar ones.
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
-            self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
+            self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else names.hint(name)
         message = Sentence(f"unknown.{what}", name=name)
         if code == "PS102" and name in self.refused:
             message = Sentence(

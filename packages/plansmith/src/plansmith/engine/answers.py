@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from plansmith import plugins
 from plansmith.engine.budget import events_after_limit
 from plansmith.engine.outcome import instead_of_result, misfit, on_error
-from plansmith.engine.provenance import event_after_consent, read_consent
+from plansmith.engine.provenance import after_consent, read_consent
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -38,63 +38,62 @@ _RESULT_HINT: Final = Sentence(
 )
 
 
-def answerable(run: Run, known: Environment) -> dict[str, e.QuestionAsked]:
+def answerable(run: Run, environment: Environment) -> dict[str, e.QuestionAsked]:
     """Returns the open questions that a program may answer, by name."""
-    return {
-        name: each for name, each in run.questions.items() if not why_only_persons(run, each, known)
-    }
+    questions = run.questions.items()
+    return {name: each for name, each in questions if not why_only_persons(run, each, environment)}
 
 
-def why_only_persons(run: Run, asked: e.QuestionAsked, known: Environment) -> str:
+def why_only_persons(run: Run, asked: e.QuestionAsked, environment: Environment) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
         return Sentence(
             "it asks for a permission, a decision or something that only a person knows"
         )
-    acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
+    acting = sorted(guarded(run.plan, asked.step, environment)) if run.plan and asked.step else []
     if not acting:
         return ""
     return Sentence("its answer decides about {names}, which changes something", names=acting)
 
 
-def guarded(plan: Plan, step: str, known: Environment) -> set[str]:
+def guarded(plan: Plan, step: str, environment: Environment) -> set[str]:
     """Returns the steps that change something and wait for this step's question, at every level."""
-    found: set[str] = set()
-    for level in levels(plan, step, known.templates):
+    names: set[str] = set()
+    for level in levels(plan, step, environment.templates):
         if level is None:
             return {step}  # the plan around it is not known
-        after = waiting_for(level.plan, level.part) - {level.part}
-        acting = {name for name in after if _acts(level.plan.by_id[name], known)}
-        found |= {f"{level.scope}{name}" for name in acting}
-    return found
+        after = waiting_for(level.plan, level.root) - {level.root}
+        acting = {name for name in after if _acts(level.plan.by_id[name], environment)}
+        names |= {f"{level.scope}{name}" for name in acting}
+    return names
 
 
-def _acts(step: AnyStep, known: Environment) -> bool:
+def _acts(step: AnyStep, environment: Environment) -> bool:
     """Tells whether a step or a part of it changes something; an unknown template does."""
-    for inner in active_steps(Plan(steps=(step,)), known.templates):
-        if isinstance(inner, PlanStep) and inner.template not in known.templates:
+    for inner in active_steps(Plan(steps=(step,)), environment.templates):
+        if isinstance(inner, PlanStep) and inner.template not in environment.templates:
             return True
-        if known.effect(inner) is not Effect.READ:
+        if environment.effect(inner) is not Effect.READ:
             return True
     return False
 
 
-def permits(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
+def permits(run: Run, asked: e.QuestionAsked, environment: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
-    if not guarded(run.plan, asked.step, known):
+    if not guarded(run.plan, asked.step, environment):
         return False
-    return not any(_acts(step, known) for step in _reached(run, asked, known))
+    return not any(_acts(step, environment) for step in _reached(run, asked, environment))
 
 
-def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnyStep]:
+def _reached(run: Run, asked: e.QuestionAsked, environment: Environment) -> list[AnyStep]:
     """Returns the steps that get the answer as a value, if only to tell it, at every level.
 
     Mere order (`after`) does not count. A condition does: the plan says what each answer means.
     """
-    found: list[AnyStep] = []
-    around = levels(run.plan, asked.step, known.templates) if run.plan and asked.step else ()
+    steps: list[AnyStep] = []
+    around = levels(run.plan, asked.step, environment.templates) if run.plan and asked.step else ()
     for level in around:
         if level is not None:
             by_id = level.plan.by_id
@@ -106,23 +105,23 @@ def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnySt
                 )
                 for name, step in by_id.items()
             }
-            after = downstream(uses, [level.part])
-            found += [by_id[name] for name in after if name != level.part]
-    return found
+            after = downstream(uses, [level.root])
+            steps += [by_id[name] for name in after if name != level.root]
+    return steps
 
 
-def need_clear_answer(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
+def may_continue(run: Run, asked: e.QuestionAsked, value: Json, environment: Environment) -> bool:
     """Returns whether what waits for an answer goes on: false for a no before a change.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
     neither a yes nor a no raises `Refused`, unless another step uses it.
     """
-    if not permits(run, asked, known):
+    if not permits(run, asked, environment):
         return True
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
-    if agreed is not None or _reached(run, asked, known):
+    if agreed is not None or _reached(run, asked, environment):
         return agreed is not False
     if value in options:
         return False  # there is no clearer one: when in doubt, it counts as a no
@@ -180,7 +179,7 @@ class AfterAnswer(NamedTuple):
 
 
 def after_answer(
-    asked: e.QuestionAsked, value: Json, *, run: Run, known: Environment
+    asked: e.QuestionAsked, value: Json, *, run: Run, environment: Environment
 ) -> AfterAnswer:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
@@ -192,15 +191,15 @@ def after_answer(
     if step is None:
         return AfterAnswer([])
     if asked.kind == "unknown":
-        return _after_unknown(step, value, run, known)
+        return _after_unknown(step, value, run, environment)
     if asked.kind == "consent":
         if read_consent(value) is None:
-            _need_fitting(asked, value)
-        return AfterAnswer([event_after_consent(asked, value, run, known)])
-    _need_fitting(asked, value)
+            _require_fitting(asked, value)
+        return AfterAnswer([after_consent(asked, value, run, environment)])
+    _require_fitting(asked, value)
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
-    if not need_clear_answer(run, asked, value, known):
+    if not may_continue(run, asked, value, environment):
         reason = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
@@ -209,7 +208,7 @@ def after_answer(
     return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])
 
 
-def _need_fitting(asked: e.QuestionAsked, value: Json) -> None:
+def _require_fitting(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
         if why := misfit(asked.answer_schema, value):
             raise Refused(Sentence("the answer does not fit the question: {why}", why=why))
@@ -221,14 +220,14 @@ def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
     return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
 
 
-def _after_unknown(step: str, value: Json, run: Run, known: Environment) -> AfterAnswer:
+def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -> AfterAnswer:
     """Returns what follows: the call is done, did not happen, or is made again.
 
     `{"done": result}` gives the result as well, which is required where something uses it.
     """
     if isinstance(value, dict) and value.keys() == {DONE}:
         result = value[DONE]
-        _check_result(step, result, run, known)
+        _require_possible_result(step, result, run, environment)
         digest, text = content_of(result)
         return AfterAnswer([e.StepDone(step=step, result=digest, size=len(text))], (result,))
     if value not in UNKNOWN:
@@ -237,8 +236,8 @@ def _after_unknown(step: str, value: Json, run: Run, known: Environment) -> Afte
         reason = Sentence("a person wants it tried again")
         return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
     if value == NOT_DONE:
-        return _not_done(step, run, known)
-    if user := _user_of(step, run, known):
+        return _not_done(step, run, environment)
+    if user := _user_of(step, run, environment):
         raise Refused(
             Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
             hint=_RESULT_HINT,
@@ -246,52 +245,52 @@ def _after_unknown(step: str, value: Json, run: Run, known: Environment) -> Afte
     return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
 
 
-def _check_result(name: str, result: Json, run: Run, known: Environment) -> None:
+def _require_possible_result(name: str, result: Json, run: Run, environment: Environment) -> None:
     """Refuses a result that the tool cannot have given; null stands for one that nobody knows."""
-    unit = named_unit(run.plan, name, known.templates) if run.plan else None
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
-    schema = known.tools[tool].output_schema if tool in known.tools else None
+    schema = environment.tools[tool].output_schema if tool in environment.tools else None
     if result is not None and (flaw := misfit(schema, result)):
         why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
         raise Refused(why, hint=_RESULT_HINT)
 
 
-def _user_of(name: str, run: Run, known: Environment) -> str:
+def _user_of(name: str, run: Run, environment: Environment) -> str:
     """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
 
     A reply may also tell just that it is done.
     """
-    unit = named_unit(run.plan, name, known.templates) if run.plan else None
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
     if unit is None or run.plan is None:
         return ""
     if any(unit.step.is_own(found) for found in unit.step.references):
         return name
-    for level in levels(run.plan, name, known.templates):
+    for level in levels(run.plan, name, environment.templates):
         if level is None:
             return ""
         for step in level.plan.steps:
             state = run.steps.get(f"{level.scope}{step.id}")
-            if step.disabled or step.id == level.part or (state and state.status in _OVER):
+            if step.disabled or step.id == level.root or (state and state.status in _OVER):
                 continue
             whole = not isinstance(step, ReplyStep)
             refs = [each.ref for each in step.references if each.ref is not None]
-            if any(ref.step == level.part and (ref.path or whole) for ref in refs):
+            if any(ref.step == level.root and (ref.path or whole) for ref in refs):
                 return f"{level.scope}{step.id}"
     return ""
 
 
-def _not_done(name: str, run: Run, known: Environment) -> AfterAnswer:
+def _not_done(name: str, run: Run, environment: Environment) -> AfterAnswer:
     """Returns the failure of a call that did not happen; the plan may go on without it."""
     error = Sentence("a person says that it did not happen")
-    unit = named_unit(run.plan, name, known.templates) if run.plan else None
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
     if run.plan is None or unit is None:
         return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
-    around = named_unit(run.plan, parent_of(name), known.templates)
+    around = named_unit(run.plan, parent_of(name), environment.templates)
     is_item = around is not None and around.step.kind == "map" and not unit.is_round
-    wanted = on_error(unit.step, around.step if around is not None and is_item else None)
-    if wanted == "fail":
+    rule = on_error(unit.step, around.step if around is not None and is_item else None)
+    if rule == "fail":
         return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
-    instead = instead_of_result(unit.step, wanted, error, "tool")
+    instead = instead_of_result(unit.step, rule, error, "tool")
     failed = e.StepFailed(step=name, error=error, kind="tool", passed=True)
     if instead is None:
         return AfterAnswer([failed])

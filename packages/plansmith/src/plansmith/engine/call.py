@@ -158,7 +158,7 @@ class Callees:
             outcome = self._failed(unit, error)
         else:
             flaw = self.flaw(unit, value)
-            outcome = self.unsure_failure(unit, flaw, kind="result") if flaw else Done(value)
+            outcome = self.failure_after_call(unit, flaw, kind="result") if flaw else Done(value)
         return outcome if secrets is None else _hidden(outcome, secrets)
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
@@ -168,13 +168,13 @@ class Callees:
         """
         match error:
             case TimeoutError():  # its own: what takes too long here is cancelled
-                return self.unsure_failure(unit, named(error), kind="time", again=True)
+                return self.failure_after_call(unit, named(error), kind="time", again=True)
             case OutcomeUnknown():
                 why = error_text(error)
-                return self.unsure_failure(unit, why, again=error.again, wait=error.retry_after)
+                return self.failure_after_call(unit, why, again=error.again, wait=error.retry_after)
             case InputNeeded():
                 flaw = question_flaw(error)
-                return self.unsure_failure(unit, flaw) if flaw else Asks(error)
+                return self.failure_after_call(unit, flaw) if flaw else Asks(error)
             case ToolBusy():
                 return Failed(error_text(error), again=True, wait=error.retry_after)
             case ToolFailed():
@@ -182,14 +182,14 @@ class Callees:
             case asyncio.CancelledError() | KeyboardInterrupt():
                 raise error
             case _:
-                return self.unsure_failure(unit, named(error))
+                return self.failure_after_call(unit, named(error))
 
     def late(self, unit: Unit) -> Outcome:
         """Returns the outcome of a call that gave no result within its time limit."""
         why = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
-        return self.unsure_failure(unit, why, kind="time", again=True)
+        return self.failure_after_call(unit, why, kind="time", again=True)
 
-    def unsure_failure(
+    def failure_after_call(
         self,
         unit: Unit,
         why: str,

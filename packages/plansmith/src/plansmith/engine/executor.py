@@ -17,7 +17,7 @@ from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import settle_after_crash
-from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
+from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
@@ -39,20 +39,20 @@ FRESH_S: Final = 300.0  # older results of early reads are not used, since the d
 class Pacing:
     """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
 
-    `due`: a step has ended already. With `replies` nothing but these is run, whether or not the
-    steps they need have finished.
+    `due`: a step has ended already. With `last_replies` nothing but these is run, whether or
+    not the steps they need have finished.
     """
 
     after_step: bool = False
     due: bool = False
-    held: frozenset[str] = frozenset()
-    replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
+    held_back: frozenset[str] = frozenset()
+    last_replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
 
     def holds(self, name: str, *, has_ended: bool) -> bool:
         """Tells whether a step must not start now; `has_ended`: another one has."""
-        if self.replies:
-            return name not in self.replies
-        return (self.after_step and has_ended) or name in self.held
+        if self.last_replies:
+            return name not in self.last_replies
+        return (self.after_step and has_ended) or name in self.held_back
 
 
 class Executor:
@@ -64,7 +64,7 @@ class Executor:
         *,
         callees: Callees,
         results: Mapping[str, Json],
-        replies: Mapping[str, Reply] | None = None,
+        call_answers: Mapping[str, Reply] | None = None,
         templates: Mapping[str, Plan] | None = None,
         limits: Limits | None = None,
         most_items: int = MOST_ITEMS,
@@ -85,11 +85,11 @@ class Executor:
             callees, self._limits, self._templates, most_items, journal.program_of
         )
         self._budget = CallReservations(budget, journal, self._clock)
-        self._state = State(
+        self._state = UnitStates(
             journal,
             budget=self._budget,
             results=results,
-            replies=replies or {},
+            call_answers=call_answers or {},
             templates=self._templates,
             durations=durations or {},
             limits=self._limits,
@@ -147,7 +147,7 @@ class Executor:
             await self._state.enter(run.plan)
         if self._pacing is not None:
             self._state.has_new_end = self._pacing.due
-            self._state.release(self._pacing.replies)
+            self._state.release(self._pacing.last_replies)
         self._progress.advice = run.advice.advice if run.advice else None
 
     async def _loop(self) -> None:
@@ -265,7 +265,9 @@ class Executor:
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.resting or (state.known(name).made and self._reuse_result(unit)):
+            if name in state.resting or (
+                state.state_of(name).past_calls and self._reuse_result(unit)
+            ):
                 continue
             may_be_skipped = state.skipped_by_plan or unit.step.when is not None
             if may_be_skipped and state.skip_by_plan(unit):
@@ -373,16 +375,16 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        early = self._early_read(unit, content.digest) if self._journal.run.prefetches else ""
+        prefetched = self._prefetched(unit, content.digest) if self._journal.run.prefetches else ""
         start = e.StepStarted(
             step=name,
-            attempt=self._state.known(name).attempts + 1,
+            attempt=self._state.state_of(name).attempts + 1,
             # The same for the same call and inputs, so that a service can recognise a repeat.
             key=f"{self._journal.id}/{name}/{call_mark(inputs)}",
             inputs=content.digest,
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
-            prefetched=early,
+            prefetched=prefetched,
         )
         self._state.batch.add(start, content)
         call = Call(
@@ -391,16 +393,16 @@ class Executor:
             progress=partial(self._progress.progress, name),
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
-            reply=self._state.replies.get(name),
+            reply=self._state.call_answers.get(name),
             seen=seen,
             request=self._journal.run.request,
             is_stopped=lambda: self._is_cancelled,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        known = self._journal.run.prefetches[early].result if early else ""
-        return PreparedCall(unit, cast("dict[str, Json]", content.value()), call, known)
+        result = self._journal.run.prefetches[prefetched].result if prefetched else ""
+        return PreparedCall(unit, cast("dict[str, Json]", content.value()), call, result)
 
-    def _early_read(self, unit: Unit, inputs: str) -> str:
+    def _prefetched(self, unit: Unit, inputs: str) -> str:
         """Returns the key of a recent read of the same, made early, that no step has used.
 
         Only a step that needs no other one takes it: what comes after a change reads anew.

@@ -186,15 +186,15 @@ def group_of(
     unit: Unit,
     inputs: Mapping[str, Json],
     results: Mapping[str, Json],
-    known: Mapping[str, str],
+    started: Mapping[str, str],
     templates: Mapping[str, Plan],
 ) -> Group:
-    """Returns the parts of a unit; `known` are those that have started, with their items."""
+    """Returns the parts of a unit; `started` are those that have, with their items."""
     step = unit.step
     if step.repeat is not None:
         return RoundGroup(unit, step.repeat, results)
     if not isinstance(step, PlanStep):
-        return Group(unit, map_units(unit, inputs["over"], known))
+        return Group(unit, map_units(unit, inputs["over"], started))
     plan = templates.get(step.template)
     if plan is None:
         raise ReferenceFailed(Sentence("unknown.template", name=step.template))

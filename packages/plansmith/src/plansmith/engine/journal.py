@@ -58,7 +58,7 @@ class Journal:
         journal = cls(run, store=store, clock=clock)
         await journal.catch_up()
         if not journal.events:
-            journal.need_sound()
+            journal.require_sound()
             raise NotFound(
                 Sentence("there is no run '{name}'", name=run),
                 hint=Sentence("plansmith runs lists them"),
@@ -120,7 +120,7 @@ class Journal:
             )
         return JournalDamaged(why, hint=hint)
 
-    def need_sound(self) -> None:
+    def require_sound(self) -> None:
         """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""
         if self.damage is not None:
             raise self.damage
@@ -344,7 +344,7 @@ async def results_left(store: Store, run: Run) -> dict[str, Json]:
     return results
 
 
-async def load_replies(store: Store, run: Run) -> dict[str, Reply]:
+async def load_call_answers(store: Store, run: Run) -> dict[str, Reply]:
     """Loads the answers to questions of calls, with the state that the calls left."""
     return {
         name: Reply(step.reply.answer, await store.get(step.reply.state))

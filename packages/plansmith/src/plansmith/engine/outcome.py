@@ -123,12 +123,12 @@ def on_error(step: AnyStep, whole: AnyStep | None) -> OnError:
 
 
 def instead_of_result(
-    step: AnyStep, wanted: OnError, error: str, kind: FailureKind
+    step: AnyStep, rule: OnError, error: str, kind: FailureKind
 ) -> Instead | None:
     """Returns the value that stands in for the result of a failed step, if there is one."""
-    if wanted == "collect":
+    if rule == "collect":
         return Instead(value={"error": {"kind": kind, "message": str(error)}})
-    return wanted if isinstance(wanted, Instead) else step.otherwise
+    return rule if isinstance(rule, Instead) else step.otherwise
 
 
 def was_refused(run: Run, step: str) -> bool:

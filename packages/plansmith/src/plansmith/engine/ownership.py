@@ -32,7 +32,7 @@ class LiveProcess(NamedTuple):
     runs: tuple[str, ...]
 
 
-class Owners:
+class Ownership:
     """The runs that this process owns; counts how many tasks here use each."""
 
     def __init__(
@@ -63,16 +63,16 @@ class Owners:
     @asynccontextmanager
     async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[HeldClaim]:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        held = await self.claim(run, force=force)
+        claim = await self.claim(run, force=force)
         unfinished = True  # left in the middle: whoever looks for such runs may go on with it
         try:
-            yield held
+            yield claim
             unfinished = False
         except Exception as error:
             unfinished = isinstance(error, StoreAway)
             raise
         finally:
-            await self.release(held, unfinished=unfinished)
+            await self.release(claim, unfinished=unfinished)
 
     @asynccontextmanager
     async def writing(self, journal: Journal, *, force: bool = False) -> AsyncGenerator[None]:
@@ -88,44 +88,44 @@ class Owners:
 
         Several tasks of this process share one claim.
         """
-        held = self._claims.get(run)
-        if held is None or held.lost:
-            held = self._claims[run] = HeldClaim(run, self.lease, self._lost)
+        claim = self._claims.get(run)
+        if claim is None or claim.lost:
+            claim = self._claims[run] = HeldClaim(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
-        held.uses += 1
-        if not held.term:
+        claim.uses += 1
+        if not claim.term:
             try:
-                held.term = await self._claim_in_store(run, force=force)
+                claim.term = await self._claim_in_store(run, force=force)
             except BaseException as error:
-                self._end_use(held)
+                self._end_use(claim)
                 if not isinstance(error, RunBusy):
                     self.lease.recheck_claims()  # it may have been claimed
                 raise
-        return held
+        return claim
 
-    def hold(self, held: HeldClaim) -> None:
+    def hold(self, claim: HeldClaim) -> None:
         """Counts one more task for a run that this process owns already."""
-        held.uses += 1
+        claim.uses += 1
 
-    async def release(self, held: HeldClaim, *, unfinished: bool = False) -> None:
+    async def release(self, claim: HeldClaim, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
-        term = self._end_use(held)
+        term = self._end_use(claim)
         try:
             if term:
-                await self._store.release(held.run, term, unfinished=unfinished)
+                await self._store.release(claim.run, term, unfinished=unfinished)
         except StoreAway:
             self.lease.recheck_claims()
 
-    def _end_use(self, held: HeldClaim) -> int:
+    def _end_use(self, claim: HeldClaim) -> int:
         """Counts one task less; returns the term to release, or 0."""
-        held.uses -= 1
-        if held.uses > 0:
+        claim.uses -= 1
+        if claim.uses > 0:
             return 0
-        if self._claims.get(held.run) is held:
-            del self._claims[held.run]
-        if held.lost:  # what is still written under it stays refused
+        if self._claims.get(claim.run) is claim:
+            del self._claims[claim.run]
+        if claim.lost:  # what is still written under it stays refused
             return 0
-        term, held.term = held.term, 0
+        term, claim.term = claim.term, 0
         return term
 
     def _lost(self, run: str) -> None:
@@ -143,10 +143,10 @@ class Owners:
             if found.owner == me:
                 return found.term
             if not force:
-                await self._need_dead(run, found.owner)
+                await self._require_dead(run, found.owner)
             instead_of, beats = found.term, -1 if force else self._beats_of(found.owner)
 
-    async def _need_dead(self, run: str, owner: str) -> None:
+    async def _require_dead(self, run: str, owner: str) -> None:
         """Returns once it is certain that an owner is dead; raises `RunBusy` if it lives."""
         while others := self._elsewhere(owner):
             await others.refresh()
@@ -164,7 +164,7 @@ class Owners:
             async with self.owning(run):
                 pass
 
-    async def need_writable(self) -> None:
+    async def require_writable(self) -> None:
         """Writes an empty change to the store, which fails if the store is read-only."""
         await self._store.release("", 0)
 
@@ -274,13 +274,13 @@ class Owners:
             return run
         return run if await self._owner_of(run.id) else run.replace(interrupted=True)
 
-    async def need_free(self, run: str) -> None:
+    async def require_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
         owner = await self._owner_of(run)
         if owner not in ("", self.me()):
             raise _busy(run, owner)
 
-    async def need_released(self, run: str) -> None:
+    async def require_released(self, run: str) -> None:
         """Gives whoever executes a run a moment to let go; raises `RunBusy` if it does not."""
         until = self._clock.monotonic() + _LOOK_S
         while owner := await self._owner_of(run):
@@ -301,10 +301,10 @@ class Owners:
 
         The event is set if the role is lost to another one.
         """
-        role, held = f"{NO_RUN}{name}", None
-        while held is None:
+        role, claim = f"{NO_RUN}{name}", None
+        while claim is None:
             try:
-                held = await self.claim(role)
+                claim = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
                 await self._clock.sleep(_LOOK_S * max(1.0, self._others.count() / _FEW))
@@ -313,7 +313,7 @@ class Owners:
             yield lost
         finally:
             del self._roles[role]
-            await self.release(held)
+            await self.release(claim)
 
     async def serve(self, about: ProcessInfo) -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""

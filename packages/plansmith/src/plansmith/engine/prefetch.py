@@ -38,7 +38,7 @@ class _Read(NamedTuple):
     spent: list[Usage]
 
 
-class EarlyReads:
+class Prefetcher:
     """Makes calls that change nothing before their plan is complete.
 
     A step that uses results of other steps waits, since its inputs are not known yet. Each call

@@ -192,12 +192,12 @@ class ProgressBuffer:
 
 
 class PreparedCall(NamedTuple):
-    """A call that is made once its start is written; `early` is the hash of what it gave before."""
+    """A call, made once its start is written; `prefetched` is the hash of a result read before."""
 
     unit: Unit
     inputs: dict[str, Json]
     call: Call
-    early: str = ""
+    prefetched: str = ""
 
 
 class RunningCalls:
@@ -245,10 +245,10 @@ class RunningCalls:
         limit = min(self._limits.values(), default=None)
         self._timer = loop.call_at(limit, self._stop_late) if limit is not None else None
 
-    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, early: str) -> None:
+    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, prefetched: str) -> None:
         try:
-            if early:
-                outcome: Outcome = Done(await self._value(early))
+            if prefetched:
+                outcome: Outcome = Done(await self._value(prefetched))
             else:
                 self._limit(unit)
                 outcome = await self._callees.call(unit, inputs, call, self._results)
@@ -259,9 +259,9 @@ class RunningCalls:
                 outcome = self._callees.late(unit)
             else:  # the callee cancelled itself: record an end, since the run waits for one
                 within = Sentence("the call was cancelled from within")
-                outcome = self._callees.unsure_failure(unit, within, again=True)
+                outcome = self._callees.failure_after_call(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self._callees.unsure_failure(unit, named(error), again=True)
+            outcome = self._callees.failure_after_call(unit, named(error), again=True)
         self._limits.pop(unit.name, None)
         self._late.discard(unit.name)
         self._ended(unit.name, outcome)

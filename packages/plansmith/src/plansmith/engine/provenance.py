@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Failed, misfit
-from plansmith.engine.state import State
+from plansmith.engine.state import UnitStates
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
 from plansmith.plan.capability import is_freed
@@ -56,19 +56,19 @@ def data_sources(
     returns the program that answered an ask step: such an answer counts like a tool's output too.
     `refs` are the references to follow, by default all of the unit's.
     """
-    found: dict[str, None] = {}
+    sources: dict[str, None] = {}
     for ref in unit.step.refs() if refs is None else refs:
         name = f"{unit.scope}{ref.step}"
         if ref.step in RESERVED:
             parent = units.get(unit.parent or "")
-            found |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
+            sources |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
         elif is_earlier(ref.step):
-            found[ref.step] = None
+            sources[ref.step] = None
         elif name not in units or not isinstance(units[name].step, AskStep):
-            found[name] = None
+            sources[name] = None
         elif program := answered_by(name):
-            found[f"{name}, answered by the program {program!r}"] = None
-    return list(found)
+            sources[f"{name}, answered by the program {program!r}"] = None
+    return list(sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Consent:
     _free: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def needed(
-        self, unit: Unit, inputs: dict[str, Json], permit: StepReplied | None, state: State
+        self, unit: Unit, inputs: dict[str, Json], permit: StepReplied | None, state: UnitStates
     ) -> QuestionAsked | Failed | None:
         """Returns the question before values from tools reach a change; or that they may not."""
         kind, step = (unit.step.kind, unit.callee), unit.step
@@ -95,8 +95,8 @@ class Consent:
             return None
         if permit is not None and permit.state == content_hash(dict(inputs)):
             return None
-        known = state.known(unit.name)
-        number = max(known.attempts, known.asked) + 1
+        before = state.state_of(unit.name)
+        number = max(before.attempts, before.asked) + 1
         if isinstance(step, MapStep):
             return self._about_items(unit, step, inputs["over"], state.units, number)
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
@@ -244,7 +244,7 @@ def allow_seen(seen: str, values: Mapping[str, Json] | None = None) -> Json:
     return {"allow": dict(values), "seen": seen} if seen else {"allow": dict(values)}
 
 
-def event_after_consent(asked: QuestionAsked, value: Json, run: Run, known: Environment) -> AnyBody:
+def after_consent(asked: QuestionAsked, value: Json, run: Run, environment: Environment) -> AnyBody:
     """Returns what follows from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
     allowed = read_consent(value)
@@ -254,8 +254,8 @@ def event_after_consent(asked: QuestionAsked, value: Json, run: Run, known: Envi
     seen, values = allowed
     if values is None or content_hash(values) == asked.state:  # the values that were shown
         return StepReplied(step=asked.step, answer=allow_seen(seen), state=asked.state, permit=True)
-    unit = named_unit(run.plan, asked.step, known.templates) if run.plan is not None else None
-    _check_given(unit.step if unit is not None else None, values, known)
+    unit = named_unit(run.plan, asked.step, environment.templates) if run.plan is not None else None
+    _require_valid(unit.step if unit is not None else None, values, environment)
     return StepReplied(
         step=asked.step,
         answer=allow_seen(seen, values),
@@ -265,13 +265,13 @@ def event_after_consent(asked: QuestionAsked, value: Json, run: Run, known: Envi
     )
 
 
-def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Environment) -> None:
+def _require_valid(step: AnyStep | None, values: dict[str, Json], environment: Environment) -> None:
     """Refuses a person's own values that cannot be sent instead."""
     hint = Sentence("refuse, or change the plan")
     if not isinstance(step, ToolStep | AgentStep):
         # The parts of a changed list would be found neither by an undo nor by a new plan.
         raise Refused(Sentence("these values cannot be changed here, only in the plan"), hint=hint)
-    spec = known.tools.get(step.tool) if isinstance(step, ToolStep) else None
+    spec = environment.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # A tool that is not there is reported when the plan is checked, or the call made.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
     if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
@@ -301,15 +301,15 @@ def as_allowed(
     # Nothing of a person's values is a reference any more.
     if isinstance(step, AgentStep):
         task, more = escape_text(str(values["task"])), literal(values["inputs"])
-        given = unit.with_step(step.replace(task=task, inputs=more))
+        changed = unit.with_step(step.replace(task=task, inputs=more))
     else:
         assert isinstance(step, ToolStep)  # noqa: S101
         filled = {
             name: step.inputs[name] if _is_kept(step, name, value) else literal(value)
             for name, value in values.items()
         }
-        given = unit.with_step(step.replace(inputs=filled))
-    return given, resolved(given, results), seen
+        changed = unit.with_step(step.replace(inputs=filled))
+    return changed, resolved(changed, results), seen
 
 
 def _names_secrets(step: AnyStep, values: Mapping[str, Json]) -> bool:

@@ -29,11 +29,11 @@ class ReadyQueue:
         self._done.update(done)
         self._weight |= longest_paths(needs, durations)
         for node, before in needs.items():
-            left = before - self._done
-            self._missing[node] = len(left)
-            for need in left:
+            missing = before - self._done
+            self._missing[node] = len(missing)
+            for need in missing:
                 self._followers.setdefault(need, []).append(node)
-            if not left:
+            if not missing:
                 self.put_back(node)
 
     def finish(self, node: str) -> None:
@@ -47,18 +47,18 @@ class ReadyQueue:
 
     def take(self, is_blocked: Callable[[str], bool] | None = None) -> str | None:
         """Takes the ready node with the longest remaining path that is not blocked, if any."""
-        back: list[tuple[float, int, str]] = []
-        taken = None
-        while self.ready and taken is None:
+        blocked: list[tuple[float, int, str]] = []
+        node = None
+        while self.ready and node is None:
             entry = heappop(self.ready)
             if is_blocked is not None and is_blocked(entry[2]):
-                back.append(entry)
+                blocked.append(entry)
             else:
-                taken = entry[2]
-                self._queued.remove(taken)
-        for entry in back:
+                node = entry[2]
+                self._queued.remove(node)
+        for entry in blocked:
             heappush(self.ready, entry)
-        return taken
+        return node
 
     def release(self, node: str) -> None:
         """Makes a node ready whatever it still needs."""

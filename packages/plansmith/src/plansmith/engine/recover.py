@@ -51,7 +51,7 @@ def settle_after_crash(
     return bodies
 
 
-def unended_reads(run: Run) -> list[e.PrefetchEnded]:
+def unended_prefetches(run: Run) -> list[e.PrefetchEnded]:
     """Returns the end of each early read whose process died."""
     error = Sentence("it is not known how it ended")
     return [

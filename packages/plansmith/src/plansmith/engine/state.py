@@ -52,7 +52,7 @@ class Batch(msgspec.Struct, eq=False, gc=False):
         self.values.append(value)
 
 
-class State:
+class UnitStates:
     """Tracks which units are ready, opens and closes map and plan steps; fills the next batch.
 
     What is written of a step (its tries, its consent) is read from the journal: here is what the
@@ -66,7 +66,7 @@ class State:
         *,
         budget: CallReservations,
         results: Mapping[str, Json],
-        replies: Mapping[str, Reply],
+        call_answers: Mapping[str, Reply],
         templates: Mapping[str, Plan],
         durations: Mapping[str, float],
         limits: Limits,
@@ -74,7 +74,7 @@ class State:
     ) -> None:
         self._journal, self._clock, self._limits, self._budget = journal, clock, limits, budget
         self._templates, self._durations = templates, durations
-        self.results, self.replies = dict(results), dict(replies)
+        self.results, self.call_answers = dict(results), dict(call_answers)
         self.batch = Batch()
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
@@ -86,7 +86,7 @@ class State:
         # Until when steps wait; empty in most runs.
         self.wakes: dict[str, datetime] = {}
         # The results of calls that steps made before the plan changed, by their hashes.
-        self._made: dict[str, Json] = {}
+        self._past_results: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
         self.has_new_end = False
 
@@ -95,8 +95,8 @@ class State:
         for name, step in self._journal.steps.items():
             if step != _NEW:
                 self._enter_step(name, step)
-            for made in step.made:
-                self._made[made.result] = await self._journal.value(made.result)
+            for past in step.past_calls:
+                self._past_results[past.result] = await self._journal.value(past.result)
         self._add(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
@@ -109,14 +109,14 @@ class State:
         if is_part(name) and (step.item or step.attempts):
             self._items.setdefault(parent_of(name), {})[name] = step.item
 
-    def known(self, name: str) -> StepState:
+    def state_of(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
         return self._journal.steps.get(name, _NEW)
 
     def permit(self, unit: Unit) -> e.StepReplied | None:
         """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""
         # Agreeing to a repeated call is agreeing to each of its rounds.
-        return self.known(unit.parent if unit.parent and unit.is_round else unit.name).permit
+        return self.state_of(unit.parent if unit.parent and unit.is_round else unit.name).permit
 
     def _add(self, units: Mapping[str, Unit]) -> None:
         """Adds units to the queue.
@@ -160,10 +160,10 @@ class State:
             if name not in self.results and name.startswith(scope)
         }
 
-    def release(self, replies: Mapping[str, Unit]) -> None:
-        """Makes replies ready although steps they need did not finish."""
-        self.units |= replies
-        for name in replies:
+    def release(self, units: Mapping[str, Unit]) -> None:
+        """Makes units ready although steps they need did not finish."""
+        self.units |= units
+        for name in units:
             self.queue.release(name)
 
     # Before a unit starts.
@@ -202,11 +202,11 @@ class State:
 
     def reuse(self, unit: Unit, mark: str) -> bool:
         """Reuses the result of the first identical earlier call; false if there was none."""
-        for made in self.known(unit.name).made:
+        for made in self.state_of(unit.name).past_calls:
             if (made.callee, made.call_mark) == (unit.callee, mark):
                 reused = e.StepReused(step=unit.name, result=made.result, run=self._journal.id)
                 self.batch.bodies.append(reused)
-                self._done(unit.name, self._made[made.result])
+                self._done(unit.name, self._past_results[made.result])
                 return True
         return False
 
@@ -220,20 +220,20 @@ class State:
                     most=MAX_NESTING,
                 )
             )
-        known = self._items.get(unit.name, {})
-        group = group_of(unit, inputs, self.results, known, self._templates)
-        if self.known(unit.name).status is not StepStatus.RUNNING:
+        item_hashes = self._items.get(unit.name, {})
+        group = group_of(unit, inputs, self.results, item_hashes, self._templates)
+        if self.state_of(unit.name).status is not StepStatus.RUNNING:
             key = f"{self._journal.id}/{unit.name}"
             self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
         self.groups[unit.name] = group
         resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
-        opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
+        opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}
         started = group.started_parts(resting, opened)
         self.units |= started
         # Those that ask before they begin have left their place, and are queued when it is theirs.
         asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
         for name in asking:
-            if not self.known(name).attempts and group.may_step_aside:
+            if not self.state_of(name).attempts and group.may_step_aside:
                 group.step_aside(name)
         self._add({name: part for name, part in started.items() if name not in group.asking})
         self._queue_next(group)
@@ -243,8 +243,8 @@ class State:
         """Queues the next parts of a group; a round may have to wait before."""
         parts = group.next_parts()
         for name in parts:
-            known = self.known(name)
-            if group.pause_s and not known.attempts and known.wakes_at is None:
+            before = self.state_of(name)
+            if group.pause_s and not before.attempts and before.wakes_at is None:
                 self._wait(name, group.pause_s)
         self._add(parts)
 
@@ -285,18 +285,18 @@ class State:
 
     def record(self, unit: Unit, outcome: Failed | Asks) -> None:
         """Adds how a call ended without a result; it may be made again after a pause."""
-        known = self.known(unit.name)
-        tries = known.attempts - known.answered
+        before = self.state_of(unit.name)
+        tries = before.attempts - before.answered
         match outcome:
             case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
                 body = self._failure(unit, error, kind, again=True)
                 self.batch.bodies.append(body.replace(unsure=True) if outcome.unsure else body)
                 self._pause(unit, tries, outcome.wait)
-            case Failed(error, kind=kind, unsure=False) if not known.unsure:
+            case Failed(error, kind=kind, unsure=False) if not before.unsure:
                 self.fail(unit, error, kind)
             case Asks(need):
                 self._park(unit, StepStatus.ASKING)
-                self.batch.add(_call_question(unit, need, known.attempts), need.state)
+                self.batch.add(_call_question(unit, need, before.attempts), need.state)
             case Failed(reason):  # this try or one before it may have taken effect
                 self._park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
@@ -312,7 +312,7 @@ class State:
         retry = unit.step.retry
         if retry is None:
             return failed.again and tries < self._limits.tries
-        is_sure = not (failed.unsure or self.known(unit.name).unsure)
+        is_sure = not (failed.unsure or self.state_of(unit.name).unsure)
         return tries <= retry.at_most and (failed.again or is_sure)
 
     def _pause(self, unit: Unit, tries: int, wait: float | None) -> None:
@@ -343,12 +343,12 @@ class State:
     def fail(self, unit: Unit, error: str, kind: FailureKind = "reference") -> None:
         """Records that a unit has failed for good; its `on_error` may let the plan go on."""
         whole = self.units[unit.parent].step if unit.is_item and unit.parent else None
-        body, wanted = self._failure(unit, error, kind), on_error(unit.step, whole)
-        if wanted == "fail":
+        body, rule = self._failure(unit, error, kind), on_error(unit.step, whole)
+        if rule == "fail":
             self.batch.bodies.append(body)
             self._end(unit.name, StepStatus.FAILED)
             return
-        instead = instead_of_result(unit.step, wanted, error, kind)
+        instead = instead_of_result(unit.step, rule, error, kind)
         self.batch.bodies.append(self._standing_in(unit, body.replace(passed=True), instead))
         self._pass(unit.name, "error")
 
@@ -439,7 +439,7 @@ class State:
                 self._skip(name)
                 self._end(name, StepStatus.SKIPPED)
             case e.StepReplied(step=name, answer=answer, permit=False):
-                self.replies[name] = Reply(answer, value)
+                self.call_answers[name] = Reply(answer, value)
                 self._put_back(name)
             case e.StepReplied(step=name) | e.StepReset(step=name):
                 self._put_back(name)

@@ -16,10 +16,10 @@ RUNS: Final = 20
 class CallTimings:
     """The time and tokens of the last calls of every tool and agent."""
 
-    def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
+    def __init__(self, measured: Mapping[str, Measured] | None = None) -> None:
         self._costs: dict[str, deque[Cost]] = {}
         self._medians: dict[str, Measured] = {}
-        for name, each in (known or {}).items():
+        for name, each in (measured or {}).items():
             self.learn({name: [Cost(each.seconds, each.tokens)]})
 
     def measured(self, names: Iterable[str]) -> dict[str, Measured]:

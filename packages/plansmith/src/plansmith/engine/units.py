@@ -129,10 +129,10 @@ def plan_units(plan: Plan) -> dict[str, Unit]:
     return {step.id: Unit(step.id, step, off=off) for step in active}
 
 
-def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
+def map_units(unit: Unit, items: Json, started: Mapping[str, str]) -> dict[str, Unit]:
     """Returns one unit for every item of a map step's list, in order.
 
-    `known` are the parts that have started, with the hashes of their items: an item keeps its
+    `started` are the parts that have, with the hashes of their items: an item keeps its
     name when the list changes, and no other item gets that name.
     """
     step = unit.step
@@ -141,36 +141,36 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
         raise ReferenceFailed(
             Sentence("{step} goes over a list, and this is a {kind}", step=unit.name, kind=kind)
         )
-    names = _item_names(unit.name, items, known)
+    names = _item_names(unit.name, items, started)
     parts = [unit.part(name, step.each) for name in names]
     for part, item in zip(parts, items, strict=True):
         part.bound, part.is_round = {**unit.bound, ITEM: item}, False
     return dict(zip(names, parts, strict=True))
 
 
-def _item_names(step: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
+def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> list[str]:
     """Returns a name for each item: the one it has, else its position in the list if free."""
     own = [f"{step}/{place}" for place in range(len(items))]
-    if not known:
+    if not started:
         return own
     free: dict[str, deque[str]] = {}
-    for name in sorted(known, key=lambda name: int(name.rpartition("/")[2])):
-        free.setdefault(known[name], deque()).append(name)
+    for name in sorted(started, key=lambda name: int(name.rpartition("/")[2])):
+        free.setdefault(started[name], deque()).append(name)
     hashes = [content_hash(item) for item in items]
     # Items at their old position keep their name; equal items are matched in order.
-    found = {place: name for place, name in enumerate(own) if known.get(name) == hashes[place]}
-    for place, name in found.items():
+    names = {place: name for place, name in enumerate(own) if started.get(name) == hashes[place]}
+    for place, name in names.items():
         free[hashes[place]].remove(name)
     for place, digest in enumerate(hashes):
-        if place not in found and free.get(digest):
-            found[place] = free[digest].popleft()
-    taken = {*known, *found.values()}
+        if place not in names and free.get(digest):
+            names[place] = free[digest].popleft()
+    taken = {*started, *names.values()}
     later = (name for number in count(len(items)) if (name := f"{step}/{number}") not in taken)
     for place, name in enumerate(own):
-        if place not in found:
-            found[place] = name if name not in taken else next(later)
-            taken.add(found[place])
-    return [found[place] for place in range(len(items))]
+        if place not in names:
+            names[place] = name if name not in taken else next(later)
+            taken.add(names[place])
+    return [names[place] for place in range(len(items))]
 
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
@@ -199,14 +199,14 @@ def round_step(step: AnyStep) -> AnyStep:
 class Level(NamedTuple):
     """Where a step or part stands in one of the plans around it.
 
-    `part` is the step of that plan that contains it, `step` what runs there: a round of that step,
+    `root` is the step of that plan that contains it, `inner` what runs there: a round of that step,
     or the inner step of a map. `place` is the same for all items and rounds: `map/inner`.
     """
 
     plan: Plan
-    part: str
+    root: str
     scope: str
-    step: AnyStep
+    inner: AnyStep
     place: str
     is_round: bool
 
@@ -236,7 +236,7 @@ def levels(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Iterator[Lev
 def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | None:
     """Returns the unit named `step`, `map/3`, `plan/step` or `repeated/2`, without bound values."""
     *_, level = levels(plan, name, templates)
-    return Unit(name, level.step, is_round=level.is_round) if level is not None else None
+    return Unit(name, level.inner, is_round=level.is_round) if level is not None else None
 
 
 def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:

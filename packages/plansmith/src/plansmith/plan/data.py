@@ -47,7 +47,7 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
-CALL_MARK: Final = 16  # digits of a hash
+CALL_MARK_DIGITS: Final = 16  # digits of a hash
 # msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
 
@@ -203,7 +203,7 @@ def content_hash(value: object) -> str:
 
 def call_mark(inputs: object) -> str:
     """Returns what identifies a call: the same for equal inputs, in any order of keys."""
-    return content_hash(inputs)[:CALL_MARK]
+    return content_hash(inputs)[:CALL_MARK_DIGITS]
 
 
 class Content(NamedTuple):
@@ -368,7 +368,7 @@ def is_deep(value: object) -> bool:
     return any(flaw.kind == "deep" for flaw in flaws(value))
 
 
-def need_plain(value: object) -> None:
+def require_json(value: object) -> None:
     """Raises `ValueError` for a value that JSON cannot hold."""
     for flaw in flaws(value):
         place = ".".join(map(str, flaw.path))
@@ -451,7 +451,7 @@ else:  # no checker can know that these are dicts and lists whose own methods re
 
 def frozen_json(value: Json) -> Json:
     """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
-    need_plain(value)
+    require_json(value)
     return _frozen(value)
 
 
@@ -464,13 +464,13 @@ def _freeze(
 ) -> object:
     """Refuses values that JSON cannot hold, before pydantic converts them."""
     if info.context is not FLAWLESS:
-        need_plain(value)
+        require_json(value)
     return _frozen(cast("Json", value if isinstance(value, dict) else validate(value)))
 
 
 def _text(value: str) -> str:
     if not value.isascii():
-        need_plain(value)
+        require_json(value)
     return value
 
 

@@ -51,7 +51,7 @@ class StepChange(Record):
     fields: tuple[FieldChange, ...]
 
 
-class Move(Record):
+class MovedStep(Record):
     """A step that has another position among the steps that both plans have."""
 
     id: str
@@ -66,7 +66,7 @@ class PlanDiff(Record):
     added: tuple[PlacedStep, ...] = ()
     removed: tuple[PlacedStep, ...] = ()
     changed: tuple[StepChange, ...] = ()
-    moved: tuple[Move, ...] = ()
+    moved: tuple[MovedStep, ...] = ()
 
     def __bool__(self) -> bool:
         return any((self.plan, self.added, self.removed, self.changed, self.moved))
@@ -109,7 +109,7 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
         added=tuple(PlacedStep(position=at, step=step) for at, step in added),
         removed=tuple(PlacedStep(position=at, step=step) for at, step in removed),
         changed=tuple(changed),
-        moved=tuple(Move(id=name, before=old[name], after=new[name]) for name in moved),
+        moved=tuple(MovedStep(id=name, before=old[name], after=new[name]) for name in moved),
     )
 
 

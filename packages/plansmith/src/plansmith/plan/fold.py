@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import CALL_MARK
+from plansmith.plan.data import CALL_MARK_DIGITS
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import differ
 from plansmith.plan.planning import ModelUse
@@ -22,7 +22,7 @@ from plansmith.plan.run import (
     OVER,
     UNFINISHED,
     ApprovedPlan,
-    Made,
+    PastCall,
     Prefetch,
     Run,
     RunStatus,
@@ -30,7 +30,7 @@ from plansmith.plan.run import (
     StepState,
     StepStatus,
 )
-from plansmith.plan.second_person import why_not
+from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence
 
 _ASKING: Final = (StepStatus.ASKING,)
@@ -134,7 +134,7 @@ class _Fold:
         """Adds the time before an event to what the run was doing."""
         if isinstance(event.body, _MAY_HAVE_DIED) and event.body.died:
             return  # nobody knows how long a call took if its process died
-        doing = "waiting" if self.run.paused or self.questions else self.run.doing
+        doing = "waiting" if self.run.paused or self.questions else self.run.time_counts_as
         doing = "running" if self.calls_open else doing
         self.spent = {**self.spent, doing: self.spent.get(doing, _NO_TIME) + passed}
 
@@ -164,18 +164,18 @@ class _Fold:
         """Counts what planning used."""
         used = {**self.run.models}
         for name, (calls, tokens) in body.models.items():
-            known = used.get(name, ModelUse(0, 0))
-            used[name] = ModelUse(known.calls + calls, known.tokens + tokens)
+            before = used.get(name, ModelUse(0, 0))
+            used[name] = ModelUse(before.calls + calls, before.tokens + tokens)
         self._set(models=used)
         self._spend(body.tokens, body.cost)
 
-    def _check_hash(self, event: e.Event, digest: str) -> None:
+    def _require_hash(self, event: e.Event, digest: str) -> None:
         if self.run.plan is None or self.run.plan.hash != digest:
             raise _misfit(event, "its hash is not the hash of the current plan")
 
-    def _need_second_person(self, event: e.Event) -> None:
+    def _require_second_person(self, event: e.Event) -> None:
         """Refuses a permission by the person who asked for the run, or last changed its plan."""
-        if why := why_not(self.run, event.by):
+        if why := why_cannot_approve(self.run, event.by):
             raise _misfit(event, why)
 
     def _approved_plan(self) -> ApprovedPlan | None:
@@ -208,23 +208,23 @@ class _Fold:
         self.calls += 1
 
     def prefetch_ended(self, event: e.Event, body: e.PrefetchEnded) -> None:
-        known = self.run.prefetches.get(body.key)
-        if known is None or known.over:
+        prefetch = self.run.prefetches.get(body.key)
+        if prefetch is None or prefetch.over:
             raise _misfit(event, f"no prefetched read {body.key!r} is under way")
         took = None if body.seconds is None else timedelta(seconds=body.seconds)
-        at = None if took is None else known.started_at + took
-        ended = replace(known, over=True, ended_at=at, result=body.result, error=body.error)
+        at = None if took is None else prefetch.started_at + took
+        ended = replace(prefetch, over=True, ended_at=at, result=body.result, error=body.error)
         self._set(prefetches={**self.run.prefetches, body.key: ended})
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
-        plan, known, left = body.plan, {**self.run.left, **self.steps}, dict[str, StepState]()
-        before = self.run.plan.by_id if self.run.plan else {}
+        plan, steps = body.plan, {**self.run.removed_steps, **self.steps}
+        removed, before = dict[str, StepState](), self.run.plan.by_id if self.run.plan else {}
         self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
-        for name, step in known.items():
+        for name, step in steps.items():
             root = root_of(name)
             if root not in plan.by_id:
-                left[name] = _waiting_again(step)
+                removed[name] = _waiting_again(step)
             elif step.permit is not None and (
                 root not in before or differ(before[root], plan.by_id[root])
             ):
@@ -242,44 +242,44 @@ class _Fold:
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
             earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,
             approved="",
-            drops=(),
+            drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
             estimate=body.estimate,
             metrics=body.metrics,
             revisions=self.run.revisions + 1,
-            left=left,
-            changing=False,
+            removed_steps=removed,
+            change_asked=False,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
             edited_by=event.by if event.by.speaks else self.run.edited_by,
-            doing="waiting",
+            time_counts_as="waiting",
         )
         self._planned(body)
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
-        self._check_hash(event, body.hash)
+        self._require_hash(event, body.hash)
         # A new review request voids an earlier approval of the same plan.
         approved = "" if self.run.approved == body.hash else self.run.approved
         self._set(
             phase=RunStatus.REVIEWING,
             approved=approved,
-            drops=body.drops,
-            changing=False,
-            doing="waiting",
+            drops_in_review=body.drops,
+            change_asked=False,
+            time_counts_as="waiting",
         )
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
-        self._check_hash(event, body.hash)
+        self._require_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
-        self._need_second_person(event)
+        self._require_second_person(event)
         self._set(
             approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
             approved_plan=self._approved_plan(),
-            dropped=self.run.drops,
+            drops_approved=self.run.drops_in_review,
         )
 
     def changes_asked(self, event: e.Event, body: e.ChangesAsked) -> None:
@@ -289,8 +289,8 @@ class _Fold:
             phase=RunStatus.PLANNING,
             reason=body.text,
             rejections=self.run.rejections + 1,
-            changing=True,
-            doing="planning",
+            change_asked=True,
+            time_counts_as="planning",
         )
 
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
@@ -310,13 +310,13 @@ class _Fold:
             if event.by.kind != "person":
                 raise _misfit(event, f"a {event.by.kind} cannot answer this question")
             if lets_happen(asked, body.answer):
-                self._need_second_person(event)
+                self._require_second_person(event)
         if (limit := asked.limit) is None or body.no_answer:
             return
         if body.answer == GO_ON:
             self._set(grants={**self.run.grants, limit: self.run.grants.get(limit, 0) + 1})
         elif limit in ("replans", "iterations"):
-            self._set(closing=True)
+            self._set(limit_refused=True)
 
     def question_withdrawn(
         self, event: e.Event, body: e.QuestionWithdrawn | e.QuestionAnswered
@@ -326,11 +326,11 @@ class _Fold:
         return self.questions.pop(body.question)
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
-        self._check_hash(event, body.hash)
+        self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
         self._set(
             phase=RunStatus.RUNNING,
-            doing="running",
+            time_counts_as="running",
             running_hash=body.hash,
             started_at=self.run.started_at or event.at,
             approved_plan=self.run.approved_plan if replanned else self._approved_plan(),
@@ -360,7 +360,7 @@ class _Fold:
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
         self._set(
             phase=RunStatus.REPLANNING,
-            doing="planning",
+            time_counts_as="planning",
             reason=body.cause,
             replans=self.run.replans + (body.kind in ("failure", "advice")),
             iterations=self.run.iterations + (body.kind == "iteration"),
@@ -382,12 +382,12 @@ class _Fold:
         self.calls_open -= {name}
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step, early = self._step(event, body.step, NOT_STARTED), None
+        step, prefetch = self._step(event, body.step, NOT_STARTED), None
         if body.prefetched:  # the step takes over the times of the read
-            early = self.run.prefetches.get(body.prefetched)
-            if early is None or early.step:
+            prefetch = self.run.prefetches.get(body.prefetched)
+            if prefetch is None or prefetch.step:
                 raise _misfit(event, f"there is no prefetched read {body.prefetched!r} to use")
-            taken = replace(early, step=body.step, over=True)
+            taken = replace(prefetch, step=body.step, over=True)
             self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
         elif body.inputs:  # map and plan steps themselves call nothing
             self.calls += 1
@@ -400,22 +400,22 @@ class _Fold:
             permit=step.permit,
             asked=step.asked,
             answered=step.answered,
-            started_at=early.started_at if early else event.at,
+            started_at=prefetch.started_at if prefetch else event.at,
             prefetched=body.prefetched,
             callee=body.callee,
             item=body.item,
             unsure=step.unsure,
-            made=step.made,
+            past_calls=step.past_calls,
         )
         if body.inputs:
             self.calls_open |= {body.step}
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _RESULT_MISSING)
-        early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
+        prefetch = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
-        at = early.ended_at if early else known
+        at = prefetch.ended_at if prefetch else known
         ended = replace(
             step,
             status=StepStatus.DONE,
@@ -466,9 +466,9 @@ class _Fold:
         self.steps[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
-        known = self.steps.get(body.step)
+        before = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
-        calls_nothing = known is not None and not known.inputs
+        calls_nothing = before is not None and not before.inputs
         ended = replace(
             self._step(event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)),
             status=StepStatus.SKIPPED,
@@ -486,8 +486,8 @@ class _Fold:
         self._end_call(body.step, ended)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
-        known = self.steps.get(body.step)
-        unsure = known is not None and known.unsure
+        before = self.steps.get(body.step)
+        unsure = before is not None and before.unsure
         step = self._step(event, body.step, UNFINISHED if unsure else IN_CALL)
         at = step.started_at if body.died else event.at
         ended = replace(step, status=StepStatus.UNKNOWN, error=body.reason, finished_at=at)
@@ -519,14 +519,14 @@ def _misfit(event: e.Event, why: str) -> JournalDamaged:
 
 def _waiting_again(step: StepState) -> StepState:
     """Returns a step that waits again or left the plan; the calls that it made are kept."""
-    made = step.made
+    calls = [*step.past_calls]
     if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.call_mark, step.result_hash))
+        calls.append(PastCall(step.callee, step.call_mark, step.result_hash))
         permit = step.permit
-        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call_mark:
+        if permit and permit.instead_of and permit.state[:CALL_MARK_DIGITS] == step.call_mark:
             # A person replaced that call by this one: it is not to be made either.
-            made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
-    return StepState(item=step.item, made=made, asked=step.asked)
+            calls.append(calls[-1]._replace(call_mark=permit.instead_of[:CALL_MARK_DIGITS]))
+    return StepState(item=step.item, past_calls=tuple(calls), asked=step.asked)
 
 
 _HANDLERS: Final = {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal
 
-# How the names of roles and records begin, which are kept beside those of runs.
+# How the names of roles and documents begin, which are kept beside those of runs.
 NO_RUN: Final = "\n"
 _RANDOM_BITS: Final = 74
 
@@ -74,6 +74,6 @@ def question_name(kind: Literal["call", "consent", "unknown"], unit: str, number
     return name if kind == "call" else f"{'data' if kind == 'consent' else kind}:{name}"
 
 
-def record_name(kind: str, name: str) -> str:
-    """Returns the name of a record among those of runs."""
+def document_name(kind: str, name: str) -> str:
+    """Returns the name of a document among those of runs."""
     return f"{NO_RUN}{kind} {name}"

@@ -1,4 +1,4 @@
-"""Decides what comes next for a run: plan, review, answer, execute, conclude or nothing."""
+"""Decides what comes next for a run: plan, review, answer, execute, end or replan, or nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AwaitTime(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Conclude(msgspec.Struct, frozen=True):
+class EndOrReplan(msgspec.Struct, frozen=True):
     """Nothing is left to run: the run ends, or gets a new plan after a failure."""
 
 
@@ -70,9 +70,8 @@ class Over(msgspec.Struct, frozen=True):
     status: RunStatus
 
 
-Move = (
-    MakePlan | AwaitReview | AwaitAnswer | AwaitTime | Paused | Execute | Conclude | Damaged | Over
-)
+Wait = AwaitReview | AwaitAnswer | AwaitTime | Paused
+Move = MakePlan | Wait | Execute | EndOrReplan | Damaged | Over
 
 
 def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None) -> Move:
@@ -88,7 +87,7 @@ def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None)
     if run.phase.over:
         return Over(run.phase)
     if run.cancel_asked:
-        return Conclude()
+        return EndOrReplan()
     if run.paused:
         return Paused(tuple(run.questions))
     return _under_way(run, idle=idle, wakes_at=wakes_at) if run.phase in UNDER_WAY else _before(run)
@@ -97,7 +96,7 @@ def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None)
 def goes_on(run: Run) -> bool:
     """Whether the run continues without a decision or an answer from anybody."""
     match next_move(run):
-        case MakePlan() | Conclude() | Execute(needs_start=False):
+        case MakePlan() | EndOrReplan() | Execute(needs_start=False):
             return True
         case _:
             return False
@@ -110,8 +109,8 @@ def sees_first(run: Run) -> bool:
 
 def _before(run: Run) -> Move:
     asked = tuple(run.questions)
-    if run.plan is None or run.changing:
-        return AwaitAnswer(asked) if asked else MakePlan(changed=run.changing)
+    if run.plan is None or run.change_asked:
+        return AwaitAnswer(asked) if asked else MakePlan(changed=run.change_asked)
     if run.is_approved:
         return Execute(begun=False)
     if asked:
@@ -127,7 +126,7 @@ def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
         return AwaitAnswer(tuple(run.questions), begun=True)
     if idle and wakes_at is not None:
         return AwaitTime(wakes_at)
-    return Conclude() if run.phase is RunStatus.REPLANNING or idle else Execute()
+    return EndOrReplan() if run.phase is RunStatus.REPLANNING or idle else Execute()
 
 
 def _asking(steps: StepIndex) -> list[str]:

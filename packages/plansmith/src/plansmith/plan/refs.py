@@ -88,26 +88,26 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     in_text: bool = False
 
 
-def find(template: Json, where: Path = ()) -> list[Found]:
-    """Returns every reference in a JSON template; malformed ones have a `flaw`."""
-    if isinstance(template, str):
-        return _find_in_text(template, where) if "{{" in template else []
-    if isinstance(template, list):
-        return _find_in(enumerate(template), where)
-    if not isinstance(template, dict):
+def find(value: Json, where: Path = ()) -> list[Found]:
+    """Returns every reference in a JSON value; malformed ones have a `flaw`."""
+    if isinstance(value, str):
+        return _find_in_text(value, where) if "{{" in value else []
+    if isinstance(value, list):
+        return _find_in(enumerate(value), where)
+    if not isinstance(value, dict):
         return []
-    if FROM in template:
-        ref = ref_of(template)
+    if FROM in value:
+        ref = ref_of(value)
         return [Found(where, ref, "" if ref else _MALFORMED)]
-    if FIRST in template and not first_refs(template):
+    if FIRST in value and not first_refs(value):
         return [Found(where, None, _FIRST_ALONE)]
-    return [] if _is_literal(template) else _find_in(template.items(), where)
+    return [] if _is_literal(value) else _find_in(value.items(), where)
 
 
 def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Found]:
     found: list[Found] = []
     for key, child in children:
-        if not is_plain(child):
+        if not has_no_refs(child):
             found += find(child, (*where, key))
     return found
 
@@ -118,9 +118,9 @@ def _find_in_text(text: str, where: Path) -> list[Found]:
     return found + [_no_ref(where, each) for each in _BRACES.findall(rest)] if rest else found
 
 
-def is_plain(template: Json) -> bool:
+def has_no_refs(value: Json) -> bool:
     """Tells whether there is surely no reference in it, as in numbers and most texts."""
-    return "{{" not in template if isinstance(template, str) else type(template) in _PLAIN
+    return "{{" not in value if isinstance(value, str) else type(value) in _PLAIN
 
 
 def _no_ref(where: Path, text: str) -> Found:
@@ -129,17 +129,17 @@ def _no_ref(where: Path, text: str) -> Found:
     return Found(where, None, flaw, in_text=True)
 
 
-def _is_literal(template: dict[str, Json]) -> bool:
-    return len(template) == 1 and LITERAL in template
+def _is_literal(value: dict[str, Json]) -> bool:
+    return len(value) == 1 and LITERAL in value
 
 
-def ref_of(template: dict[str, Json]) -> Ref | None:
+def ref_of(value: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
-    step, path = template[FROM], template.get(PATH, [])
+    step, path = value[FROM], value.get(PATH, [])
     whole = _whole_output(step) if isinstance(step, str) else None
-    if whole is None or len(template) == 1:
+    if whole is None or len(value) == 1:
         return whole
-    if template.keys() != {FROM, PATH} or not isinstance(path, list) or not all(map(_is_key, path)):
+    if value.keys() != {FROM, PATH} or not isinstance(path, list) or not all(map(_is_key, path)):
         return None
     return whole._replace(path=tuple(cast("list[str | int]", path))) if path else whole
 
@@ -154,20 +154,20 @@ def _is_key(key: Json) -> bool:
     return isinstance(key, str) or is_position
 
 
-def first_refs(template: dict[str, Json]) -> list[Ref]:
+def first_refs(value: dict[str, Json]) -> list[Ref]:
     """Returns the references of a `$first`; none if it is not a list of references alone."""
-    given = template.get(FIRST)
-    if len(template) != 1 or not isinstance(given, list):
+    given = value.get(FIRST)
+    if len(value) != 1 or not isinstance(given, list):
         return []
     found = [whole_ref(each) for each in given]
     return [] if None in found else cast("list[Ref]", found)
 
 
-def whole_ref(template: Json) -> Ref | None:
-    """Returns the reference that a template is and nothing else, as an object or as a text."""
-    if isinstance(template, dict):
-        return ref_of(template) if FROM in template else None
-    parts = pieces(template) if isinstance(template, str) else []
+def whole_ref(value: Json) -> Ref | None:
+    """Returns the reference that a value is and nothing else, as an object or as a text."""
+    if isinstance(value, dict):
+        return ref_of(value) if FROM in value else None
+    parts = pieces(value) if isinstance(value, str) else []
     return parts[0] if len(parts) == 1 and isinstance(parts[0], Ref) else None
 
 
@@ -200,32 +200,32 @@ def _unquote(text: str) -> str | None:
         return None
 
 
-def fill(template: Json, values: Mapping[str, Json]) -> Json:
-    """Returns the template with references replaced; inserted values are not searched again.
+def fill(value: Json, values: Mapping[str, Json]) -> Json:
+    """Returns the value with references replaced; inserted values are not searched again.
 
     A text that is one reference and nothing else becomes the value itself.
     """
-    if isinstance(template, str):
-        if "{{" not in template:
-            return template
-        ref = whole_ref(template)
-        return fill_text(template, values) if ref is None else lookup(ref, values)
-    if isinstance(template, list):
-        return [fill(child, values) for child in template]
-    return _fill_object(template, values) if isinstance(template, dict) else template
+    if isinstance(value, str):
+        if "{{" not in value:
+            return value
+        ref = whole_ref(value)
+        return fill_text(value, values) if ref is None else lookup(ref, values)
+    if isinstance(value, list):
+        return [fill(child, values) for child in value]
+    return _fill_object(value, values) if isinstance(value, dict) else value
 
 
-def _fill_object(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
-    if FROM in template:
-        ref = ref_of(template)
+def _fill_object(value: dict[str, Json], values: Mapping[str, Json]) -> Json:
+    if FROM in value:
+        ref = ref_of(value)
         if ref is None:
             raise ReferenceFailed(_MALFORMED)
         return lookup(ref, values)
-    if _is_literal(template):
-        return template[LITERAL]
-    if FIRST not in template:
-        return {key: fill(child, values) for key, child in template.items()}
-    refs = first_refs(template)
+    if _is_literal(value):
+        return value[LITERAL]
+    if FIRST not in value:
+        return {key: fill(child, values) for key, child in value.items()}
+    refs = first_refs(value)
     for ref in refs:
         if ref.step in values:
             return lookup(ref, values)
@@ -288,23 +288,23 @@ def _path_text(key: str | int) -> str:
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
-def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
-    """Returns the template with references pointing to the renamed steps."""
+def rename_refs(value: Json, names: Mapping[str, str]) -> Json:
+    """Returns the value with references pointing to the renamed steps."""
 
     def renamed(token: re.Match[str]) -> str:
         name = token[2]
         return token[0].replace(name, names[name], 1) if name in names else token[0]
 
-    if isinstance(template, str):
-        return _TOKEN.sub(renamed, template)
-    if isinstance(template, list):
-        return [rename_refs(child, names) for child in template]
-    if not isinstance(template, dict) or _is_literal(template):
-        return template
-    source = template.get(FROM)
+    if isinstance(value, str):
+        return _TOKEN.sub(renamed, value)
+    if isinstance(value, list):
+        return [rename_refs(child, names) for child in value]
+    if not isinstance(value, dict) or _is_literal(value):
+        return value
+    source = value.get(FROM)
     if isinstance(source, str):
-        return template | {FROM: names.get(source, source)}
-    return {key: rename_refs(child, names) for key, child in template.items()}
+        return value | {FROM: names.get(source, source)}
+    return {key: rename_refs(child, names) for key, child in value.items()}
 
 
 def escape_text(text: str) -> str:
@@ -353,14 +353,14 @@ SECRET_MARK: Final = b"${secret:"
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
 
 
-def secret_names(template: Json) -> list[str]:
-    """Returns the names of the secrets in a template, each once."""
-    texts = (each for each in leaves(template) if isinstance(each, str))
+def secret_names(value: Json) -> list[str]:
+    """Returns the names of the secrets in a value, each once."""
+    texts = (each for each in leaves(value) if isinstance(each, str))
     return list(dict.fromkeys(name for text in texts for name in _SECRET.findall(text)))
 
 
-def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
-    """Returns the template with its secrets filled in; secret values are never references.
+def put_secrets(value: Json, values: Mapping[str, str]) -> Json:
+    """Returns the value with its secrets filled in; secret values are never references.
 
     Only the plan's own text can name secrets: references are filled in afterwards.
     """
@@ -370,7 +370,7 @@ def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
             return leaf
         return _SECRET.sub(lambda found: escape_text(values[found[1]]), leaf)
 
-    return map_leaves(template, put)
+    return map_leaves(value, put)
 
 
 CITATION: Final = lazy_pattern(r"\[step:([^\[\]\n]{1,400})\]")

@@ -47,7 +47,7 @@ class ApprovedPlan(NamedTuple):
     templates: Mapping[str, Plan]
 
 
-class Made(NamedTuple):
+class PastCall(NamedTuple):
     """A call that was made: whom it called, the mark of its inputs, the hash of its result."""
 
     callee: str
@@ -161,8 +161,8 @@ OVER: Final = (
 class StepState(FrozenStruct, frozen=True):
     """The state of one step; `result` is filled in by whoever reads the store.
 
-    `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
-    before a changed plan made it wait again; `item` is the hash of the item of a map step's part.
+    `unsure` means that an earlier try may have taken effect; `past_calls` are those that were
+    made before a plan let it wait again; `item` is the hash of the item of a map step's part.
     `reply` is the answer to a question of the call itself, `permit` consent to make the call.
     `program` gave the result as an answer, if no person did. `rule` says why the plan skipped the
     step, which may have a result then; before `wakes_at` it does not start.
@@ -188,7 +188,7 @@ class StepState(FrozenStruct, frozen=True):
     callee: str = ""
     item: str = ""
     unsure: bool = False
-    made: tuple[Made, ...] = ()
+    past_calls: tuple[PastCall, ...] = ()
     prefetched: str = ""
     reused_from: str = ""
     rule: SkipRule | Literal[""] = ""
@@ -321,8 +321,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         approved: The hash of the approved plan.
         approved_plan: The plan that a person approved last, or that needed no approval; a person
             reviews what a replan adds to it.
-        drops: Approved calls that the plan under review no longer makes.
-        dropped: Calls that a person agreed to drop.
+        drops_in_review: Approved calls that the plan under review no longer makes.
+        drops_approved: Calls that a person agreed to drop.
         approved_tools: The definitions of the tools that the approval was given for.
         running_hash: The hash of the plan that runs.
         paused: Whether a person or a limit paused it.
@@ -330,22 +330,22 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         replans: How many plans were made after a failure or advice.
         iterations: How many plans were made after all steps had run.
         rejections: How many plans a person sent back.
-        changing: Whether a person asked for another plan that is not made yet.
+        change_asked: Whether a person asked for another plan that is not made yet.
         advice: What an agent said about the plan.
-        closing: Whether the run ends because a person refused to lift a limit.
+        limit_refused: Whether the run ends because a person refused to lift a limit.
         calls: How many calls were made in all.
         tokens: How many tokens were used.
         money: What they cost, in US dollars.
         models: How often each model was asked for plans, and for how many tokens.
-        doing: What its time counts as, unless a call is open (then as `running`), or it is paused
-            or asks (then as `waiting`).
+        time_counts_as: What its time counts as, unless a call is open (then as `running`), or it
+            is paused or asks (then as `waiting`).
         calls_open: The steps whose call is open: what a crash now would interrupt.
         spent: How long it planned, ran and waited until its last event; `times` has the seconds.
         started_at: When the first step could start.
         prefetches: Reads that were made while the plan was written.
         cancel_asked: Whether someone has cancelled it.
         steps: The state of each step by id; `result` reads the result of one.
-        left: Steps that the plan no longer has, kept for the calls they made.
+        removed_steps: Steps that the plan no longer has, kept for the calls they made.
         questions: The open questions by name.
         asked_at: By name of every question ever asked, the number of the event that asked it last.
         report_hash: The hash of the answer, if the request was answered without a plan.
@@ -386,8 +386,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     revisions: int = 0
     approved: str = ""
     approved_plan: ApprovedPlan | None = None
-    drops: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    drops_in_review: tuple[str, ...] = ()
+    drops_approved: tuple[str, ...] = ()
     approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
@@ -395,21 +395,21 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     replans: int = 0
     iterations: int = 0
     rejections: int = 0
-    changing: bool = False
+    change_asked: bool = False
     advice: StepAdvised | None = None
-    closing: bool = False
+    limit_refused: bool = False
     calls: int = 0
     tokens: int = 0
     money: Decimal = Decimal(0)
     models: Mapping[str, ModelUse] = msgspec.field(default_factory=dict[str, ModelUse])
-    doing: Literal["planning", "running", "waiting"] = "planning"
+    time_counts_as: Literal["planning", "running", "waiting"] = "planning"
     calls_open: frozenset[str] = frozenset()
     spent: Mapping[str, timedelta] = msgspec.field(default_factory=dict[str, timedelta])
     started_at: datetime | None = None
     prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
     steps: Steps = msgspec.field(default_factory=lambda: Steps({}))
-    left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    removed_steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     asked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     report_hash: str = ""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import Message
-from plansmith.plan.data import Flag, Json, Record, StrictInt, Text, need_plain
+from plansmith.plan.data import Flag, Json, Record, StrictInt, Text, require_json
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
 
@@ -26,7 +26,7 @@ def _listed(value: object) -> object:
 
 
 def _readable(message: Message) -> Message:
-    need_plain(message.text)
+    require_json(message.text)
     return message
 
 

@@ -29,7 +29,7 @@ def same_user(one: str, other: str) -> bool:
     return not one or not other or one.casefold() == other.casefold()
 
 
-def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | None:
+def why_cannot_approve(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | None:
     """Returns why this person cannot approve the plan of a run, or None.
 
     Counted is the rule with which the run was created, or `rule` if that is stricter.

@@ -38,7 +38,7 @@ class Timing(Record):
     """When something runs again: exactly one of four ways, in a time zone.
 
     Only the form is checked here, because every machine must be able to read a stored plan.
-    `need_valid_timing` checks the rest, such as whether the time zone exists on this machine.
+    `require_valid_timing` checks the rest, such as whether the time zone exists on this machine.
     """
 
     every_minutes: StrictInt | None = Field(default=None, ge=1)
@@ -80,11 +80,11 @@ def make_timing(**fields: Any) -> Timing:
         hint = Sentence(code) if code else Sentence("give exactly one of {ways}", ways=[*_WAYS])
         why = why_invalid(error) if place else Sentence("the timing is not clear")
         raise Misconfigured(why, hint=hint) from None
-    need_valid_timing(timing)
+    require_valid_timing(timing)
     return timing
 
 
-def need_valid_timing(timing: Timing) -> None:
+def require_valid_timing(timing: Timing) -> None:
     """Raises `Misconfigured` for a timing that this machine cannot compute or that never fires."""
     zone_of(timing.timezone)
     if (timing.every_minutes or 0) > MOST_MINUTES:

@@ -119,7 +119,7 @@ def make_report(
         ),
         decisions=tuple(decisions(events, words)),
         took=ending.took(),
-        dropped=tuple(in_language(each, locale) for each in run.dropped),
+        dropped=tuple(in_language(each, locale) for each in run.drops_approved),
     )
 
 
@@ -150,7 +150,7 @@ class _Ending:
         if status is RunStatus.DONE:
             lines = self._done_lines()
         unsure, not_done = self._missing()
-        dropped = [in_language(call, words["locale"]) for call in run.dropped]
+        dropped = [in_language(call, words["locale"]) for call in run.drops_approved]
         lacking = [words["dropped"].format(call=call) for call in dropped]
         lacking += [words["not_known"].format(step=step) for step in unsure]
         if not_done:

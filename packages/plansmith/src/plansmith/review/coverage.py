@@ -70,8 +70,8 @@ class _Scope:
 class PlanCalls:
     """The calls of a plan and its templates, and what comes before each call."""
 
-    def __init__(self, plan: Plan, known: Environment) -> None:
-        self._known = known
+    def __init__(self, plan: Plan, environment: Environment) -> None:
+        self._environment = environment
         self._before: dict[str, tuple[str, ...]] = {}
         self._history: dict[str, str] = {}
         self._uncertain: set[str] = set()
@@ -99,16 +99,16 @@ class PlanCalls:
 
         With `uncertain`, only of those whose rules may skip them, and with them the place.
         """
-        found: dict[str, str] = {}
+        places: dict[str, str] = {}
         pending, seen = list(self._before[place]), set[str]()
         while pending:
             earlier = pending.pop()
             if earlier not in seen:
                 seen.add(earlier)
                 if earlier in self._uncertain or not uncertain:
-                    found[self.keys[earlier]] = earlier
+                    places[self.keys[earlier]] = earlier
                 pending += self._before[earlier]
-        return found
+        return places
 
     def _walk(self, plan: Plan, scope: _Scope) -> dict[str, str]:
         """Adds a plan's steps, each after those it needs; returns their keys by id."""
@@ -165,7 +165,8 @@ class PlanCalls:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
-        self.calls.append(PlannedCall(place, step.callee, self._known.effect(step), key, text))
+        effect = self._environment.effect(step)
+        self.calls.append(PlannedCall(place, step.callee, effect, key, text))
         return key
 
     def _map(self, step: st.MapStep, place: str, scope: _Scope) -> str:
@@ -184,16 +185,16 @@ class PlanCalls:
         return content_hash(["map", over, self.keys[each]])
 
     def _template(self, step: st.PlanStep, place: str, scope: _Scope) -> str:
-        given = {name: self._value(value, scope) for name, value in step.inputs.items()}
-        plan = self._known.templates.get(step.template)
+        params = {name: self._value(value, scope) for name, value in step.inputs.items()}
+        plan = self._environment.templates.get(step.template)
         if plan is None or scope.depth >= st.MAX_NESTING:
             unseen = [step.template, step.version, step.content]
-            return content_hash(["plan", *unseen, dict[str, Json](given)])
+            return content_hash(["plan", *unseen, dict[str, Json](params)])
         inside = f"{safe(step.template)}({_arguments_text(step.inputs)})"
         inner = replace(
             scope,
             prefix=f"{place}/",
-            params=given,
+            params=params,
             item="",
             around=(("call.inside", inside), *scope.around),
             before=self._before[place],
@@ -351,15 +352,15 @@ def _new_call_reason(
     return Sentence("calls {call} with other values than you approved", call=call.text)
 
 
-def definitions(plan: Plan, known: Environment) -> dict[str, str]:
+def definitions(plan: Plan, environment: Environment) -> dict[str, str]:
     """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
-    for step in active_steps(plan, known.templates):
+    for step in active_steps(plan, environment.templates):
         name = step.callee
         if step.kind == "agent":
-            found[f"agent {name}"] = known.agents.get(name)
+            found[f"agent {name}"] = environment.agents.get(name)
         elif name:
-            found[name] = known.tools.get(name)
+            found[name] = environment.tools.get(name)
     return {
         name: content_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
         for name, spec in sorted(found.items())

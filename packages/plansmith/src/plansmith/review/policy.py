@@ -32,8 +32,8 @@ class Environment:
         name = step.callee
         if not name:
             return Effect.READ
-        known = self.agents if step.kind == "agent" else self.tools
-        return known[name].effect if name in known else Effect.WRITE
+        specs = self.agents if step.kind == "agent" else self.tools
+        return specs[name].effect if name in specs else Effect.WRITE
 
 
 class ActiveStep(msgspec.Struct, frozen=True):
@@ -58,12 +58,12 @@ class ActingCall(NamedTuple):
     effect: Effect
 
 
-def changes_of(plan: Plan, known: Environment) -> tuple[ActingCall, ...]:
+def acting_calls(plan: Plan, environment: Environment) -> tuple[ActingCall, ...]:
     """Returns the calls of a plan that change something."""
     return tuple(
         ActingCall(active, active.step.callee, effect)
-        for active in with_surroundings(plan, known.templates)
-        if (effect := known.effect(active.step)) is not Effect.READ
+        for active in with_surroundings(plan, environment.templates)
+        if (effect := environment.effect(active.step)) is not Effect.READ
     )
 
 

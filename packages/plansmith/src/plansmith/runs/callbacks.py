@@ -47,7 +47,7 @@ class CallbackRun:
                     run = await self._review(run, digest)
                 case moves.AwaitAnswer(questions=names) | moves.Paused(questions=names) if names:
                     run = await self._reply(run, names)
-                case moves.Execute() | moves.Conclude() | moves.MakePlan():
+                case moves.Execute() | moves.EndOrReplan() | moves.MakePlan():
                     run = await self._runs.run(run.id)
                 case _:
                     return run
@@ -62,7 +62,7 @@ class CallbackRun:
         agreed, self._agreed = self._agreed, ""
         if digest == agreed:
             return await self._runs.decide(run.id, approve=digest, by=self._by)
-        if self._approve is None or run.plan is None or run.drops:
+        if self._approve is None or run.plan is None or run.drops_in_review:
             return run
         decision = await _result(self._approve(run.plan))
         if decision is True or (isinstance(decision, Plan) and decision.hash == digest):
@@ -90,12 +90,12 @@ class CallbackRun:
         return run
 
 
-async def _result(given: object) -> Any:
+async def _result(returned: object) -> Any:
     """Awaits what an async callback returned, which can be anything."""
-    return await given if inspect.isawaitable(given) else given
+    return await returned if inspect.isawaitable(returned) else returned
 
 
-def need_approval_given(run: Run) -> Run:
+def require_approval_given(run: Run) -> Run:
     """Returns the run; raises `NotApproved` if it has not begun and waits for an approval."""
     if isinstance(moves.next_move(run), moves.AwaitReview) and run.started_at is None:
         hint = f"look at run.plan, then: await smith.decide({run.id!r}, approve=run.plan.hash)"

@@ -64,7 +64,7 @@ def _verdict(run: Run, acting: Collection[str], passed_over: list[str]) -> RunSt
     any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
     skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and any_done and missing == skipped and not missing & {*acting}
-    if not run.dropped and (met or not missing):
+    if not run.drops_approved and (met or not missing):
         return RunStatus.DONE
     if any_done:
         return RunStatus.PARTLY_DONE
@@ -74,7 +74,7 @@ def _verdict(run: Run, acting: Collection[str], passed_over: list[str]) -> RunSt
 
 def _all_done(run: Run) -> bool:
     """Tells whether every step is done and no approved call was dropped, as in most runs."""
-    return not run.dropped and all(
+    return not run.drops_approved and all(
         step.status is StepStatus.DONE or step.rule in ("when", "need")
         for step in run.steps.values()
     )
@@ -141,8 +141,9 @@ def _reasons(
             yield Sentence(code, steps=Sentence("{names} and more", names=names[:_SHOWN]))
         elif names:
             yield Sentence(code, steps=names)
-    if run.dropped and not any(stopped.values()) and not (asked and status is RunStatus.CANCELLED):
-        yield Sentence("not done: {calls}", calls=[*run.dropped])
+    by_person = asked and status is RunStatus.CANCELLED
+    if run.drops_approved and not by_person and not any(stopped.values()):
+        yield Sentence("not done: {calls}", calls=[*run.drops_approved])
 
 
 def _cancelled_by(event: e.Event) -> str:

@@ -10,11 +10,11 @@ from plansmith.engine.provenance import given_values, read_consent
 from plansmith.engine.units import named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash, content_of, need_plain
+from plansmith.plan.data import content_hash, content_of, require_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import ALLOW, CHANGE, lets_happen
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.second_person import stricter, why_not
+from plansmith.plan.second_person import stricter, why_cannot_approve
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import AgentStep, ToolStep
 from plansmith.review.settings import ReviewPolicy
@@ -52,7 +52,7 @@ async def decide(
         journals.require_ours(run)
     plan = _plan_to_decide(run, approve)
     if approve is not None:
-        need_second_person(run, who, intake.policy)
+        require_second_person(run, who, intake.policy)
         tools = await intake.definitions(plan, run.templates)
         bodies: list[e.AnyBody] = [e.PlanApproved(hash=plan.hash, tools=tools)]
     else:
@@ -82,11 +82,11 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
     if approve is not None:
-        need_hash(run.plan, approve)
+        require_hash(run.plan, approve)
     return run.plan
 
 
-def need_hash(plan: Plan | None, approve: str | None) -> None:
+def require_hash(plan: Plan | None, approve: str | None) -> None:
     """Refuses the approval of another plan than the current one."""
     if plan is None or approve != plan.hash:
         now = plan.hash if plan is not None else "none"
@@ -101,9 +101,9 @@ def _too_late(run_id: str) -> StaleDecision:
     return StaleDecision(Sentence("someone else decided about run {run} first", run=run_id))
 
 
-def need_second_person(run: Run, who: e.Actor, policy: ReviewPolicy) -> None:
+def require_second_person(run: Run, who: e.Actor, policy: ReviewPolicy) -> None:
     """Refuses an approval by who asked for the run or changed its plan last."""
-    if why := why_not(run, who, policy.second_person):
+    if why := why_cannot_approve(run, who, policy.second_person):
         raise Refused(why, hint=ASK_ANOTHER)
 
 
@@ -116,25 +116,25 @@ async def take_answer(
     """
     run, plan = journal.run, journal.plan_hash
     asked = open_question(run, question, of)
-    known = await intake.environment(run.plan, run.templates)
-    if by.kind != "person" and (why := why_only_persons(run, asked, known)):
+    environment = await intake.environment(run.plan, run.templates)
+    if by.kind != "person" and (why := why_only_persons(run, asked, environment)):
         message = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(message, hint=ONLY_PERSONS)
     if lets_happen(asked, value):
-        need_second_person(run, by, intake.policy)
+        require_second_person(run, by, intake.policy)
         rule = stricter(run.options.second_person, intake.policy.second_person)
         own = given_values(value)
-        await _need_shown(journal, asked, own or {})
+        await _require_shown(journal, asked, own or {})
         if own is not None and rule != "never":
             why = Sentence(
                 "Another user has to agree to values of your own, so they have to stand in the plan"
             )
             raise Refused(why, hint=Sentence("refuse, or change the plan"))
-    need_plain(value)
+    require_json(value)
     value = content_of(value).value()  # a copy: the caller may change its own later
     answered = e.QuestionAnswered(question=asked.question, answer=_in_short(asked, value))
     while True:
-        after = after_answer(asked, value, run=journal.run, known=known)
+        after = after_answer(asked, value, run=journal.run, environment=environment)
         try:
             values = [value, *after.values]
             await journal.append(answered, *after.bodies, by=by, values=values)
@@ -146,7 +146,7 @@ async def take_answer(
             return asked
 
 
-async def _need_shown(journal: Journal, asked: e.QuestionAsked, own: Mapping[str, Json]) -> None:
+async def _require_shown(journal: Journal, asked: e.QuestionAsked, own: Mapping[str, Json]) -> None:
     """Refuses a person's value under a name that is not among those shown."""
     seen = cast("dict[str, Json]", await journal.value(asked.values)) if own else {}
     for name in own.keys() - seen.keys():

@@ -37,7 +37,7 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
         if not journal.run.status.over:
             hint = Sentence("cancel it first: plansmith runs cancel {run}", run=run_id)
             raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
-        await journals.owners.need_released(run_id)
+        await journals.ownership.require_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
         if await journals.store.delete_run(run_id, last=journal.last, tombstones=found):
             return True

@@ -68,7 +68,7 @@ class PlanEditing:
             templates = {**self._intake.templates, **run.templates}
             lost = settle_after_crash(run, templates, await self._intake.callees())
             try:
-                async with self._journals.owners.writing(journal):
+                async with self._journals.ownership.writing(journal):
                     await journal.append(*lost)
             except StaleWriter:
                 raise late from None
@@ -77,7 +77,7 @@ class PlanEditing:
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.earlier)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        replan.need_known_outcomes(run, edited)
+        replan.require_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
         more += await unapproved.repeat_reasons(self._intake, journal, edited, only_new_places=True)
         more += await unapproved.repeat_reasons_of_origin(self._intake, run, edited)
@@ -100,8 +100,8 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).before
-        return await self._restore(run_id, found, Sentence("review.went_back"), by=by)
+        version = versions(await self._journals.store.events(run_id)).before
+        return await self._restore(run_id, version, Sentence("review.went_back"), by=by)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -109,20 +109,20 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).after
-        return await self._restore(run_id, found, Sentence("review.went_forward"), by=by)
+        version = versions(await self._journals.store.events(run_id)).after
+        return await self._restore(run_id, version, Sentence("review.went_forward"), by=by)
 
-    async def _restore(self, run_id: str, found: Version | None, why: str, *, by: e.Who) -> Run:
-        if found is None:
+    async def _restore(self, run_id: str, version: Version | None, why: str, *, by: e.Who) -> Run:
+        if version is None:
             raise Refused(Sentence("run {run} has no other plan to go to", run=run_id))
-        return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
+        return await self.edit(run_id, version.plan, by=by, restores=version.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
         """Asks the planner to change the plan as `text` says.
 
         A run that is executing is paused first; finished steps are kept.
         """
-        self._planning.need_planner()
+        self._planning.require_planner()
         await self._journals.load_to_write(run_id)
         if self._execution.future_of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
@@ -138,7 +138,7 @@ class PlanEditing:
                 )
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
-        async with self._journals.owners.writing(journal):
+        async with self._journals.ownership.writing(journal):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._planning.plan(journal)
         return await self._journals.whole(journal)
@@ -158,17 +158,17 @@ class PlanEditing:
         """
         journal = await self._finished(run_id)
         old = journal.run
-        wanted = plan or old.plan
-        if wanted is None:
+        new_plan = plan or old.plan
+        if new_plan is None:
             return await self._repeat(journal, None, by=by)
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
-        kept = replan.results_to_reuse(old, wanted, again=[from_step] if from_step else [])
-        if replan.everything_done(wanted, kept):
+        reused = replan.results_to_reuse(old, new_plan, again=[from_step] if from_step else [])
+        if replan.everything_done(new_plan, reused):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
-        return await self._repeat(journal, wanted, kept, by=by)
+        return await self._repeat(journal, new_plan, reused, by=by)
 
     async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
         """Creates a run with the same request, options and limits, which is planned later."""
@@ -192,7 +192,7 @@ class PlanEditing:
         self,
         journal: Journal,
         plan: Plan | None,
-        kept: Sequence[e.StepReused] = (),
+        reused: Sequence[e.StepReused] = (),
         *,
         by: e.Who,
         from_start: bool = False,
@@ -201,7 +201,7 @@ class PlanEditing:
 
         Without a plan, the request is planned again.
         """
-        new = replace(_again(journal.run, by), kept=kept)
+        new = replace(_again(journal.run, by), reused=reused)
         if plan is None:
             again = await self._create(new)
             await self._planning.plan(again)
@@ -212,7 +212,7 @@ class PlanEditing:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await unapproved.repeat_reasons_of_run(self._intake, journal, plan, kept)
+            reasons += await unapproved.repeat_reasons_of_run(self._intake, journal, plan, reused)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

@@ -9,16 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.executor import Executor, Pacing
-from plansmith.engine.journal import Journal, load_replies, load_values
-from plansmith.engine.recover import unended_reads
+from plansmith.engine.journal import Journal, load_call_answers, load_values
+from plansmith.engine.recover import unended_prefetches
 from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import RunTakenOver, StaleWriter, StoreAway
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
+from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, EndOrReplan, Execute, next_move
 from plansmith.plan.refs import escape_text, with_words
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
-from plansmith.plan.second_person import why_not as why_alone
+from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.review.coverage import redefined
@@ -63,7 +63,7 @@ class RunExecution:
         self._journals, self._intake = planning.journals, planning.intake
         self._active: dict[str, _Active] = {}
         self._leaving = False
-        self._journals.owners.on_lost(self._stop_lost)
+        self._journals.ownership.on_lost(self._stop_lost)
 
     def future_of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
@@ -76,7 +76,7 @@ class RunExecution:
         for future in futures:
             future.cancel()
         await asyncio.gather(*futures, return_exceptions=True)
-        await self._journals.owners.end()
+        await self._journals.ownership.end()
 
     def begin(self, journal: Journal) -> asyncio.Future[Run]:
         """Starts to execute a run, or finds that this process does; the task returns the run.
@@ -91,9 +91,9 @@ class RunExecution:
         return active.future
 
     async def _execute(self, journal: Journal, active: _Active) -> Run:
-        owners, unfinished = self._journals.owners, False
+        ownership, unfinished = self._journals.ownership, False
         try:
-            claim = journal.claim = await owners.claim(journal.id)
+            claim = journal.claim = await ownership.claim(journal.id)
             try:
                 if await self._may_begin(journal):
                     unfinished = await self._through_changes(journal, active)
@@ -101,7 +101,7 @@ class RunExecution:
                 unfinished = not active.interrupted  # a server that runs may go on with it
                 raise
             finally:
-                await owners.release(claim, unfinished=unfinished)
+                await ownership.release(claim, unfinished=unfinished)
                 journal.drop_claim()
         except (StaleWriter, RunTakenOver):
             active.interrupted = True
@@ -156,9 +156,10 @@ class RunExecution:
         defined = await self._intake.definitions(run.plan, run.templates)
         why = redefined(run.approved_tools, defined)
         by = run.approved_by or e.Actor(kind="person")
-        if alone := why_alone(run, by, self._intake.policy.second_person):
+        if alone := why_cannot_approve(run, by, self._intake.policy.second_person):
             why = (*why, alone)
-        return [e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)] if why else []
+        review = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.drops_approved)
+        return [review] if why else []
 
     async def _until_rest(self, journal: Journal, active: _Active) -> bool:
         wakes_at, idle = None, False
@@ -173,8 +174,8 @@ class RunExecution:
                     if executor.leaves and not journal.run.paused:
                         return True
                     wakes_at, idle = executor.wakes_at, True
-                case Conclude():
-                    end = partial(self.replan_or_conclude, journal)
+                case EndOrReplan():
+                    end = partial(self.end_or_replan, journal)
                     await self._journals.store_retry.until_done(end)
                     if not isinstance(next_move(journal.run), Execute):
                         return False
@@ -203,7 +204,7 @@ class RunExecution:
             journal,
             callees=self._equipped(await self._intake.callees(), run),
             results=await load_values(store, run),
-            replies=await load_replies(store, run),
+            call_answers=await load_call_answers(store, run),
             templates={**self._intake.templates, **run.templates},
             limits=self.limits,
             most_items=self._intake.policy.most_items,
@@ -211,7 +212,7 @@ class RunExecution:
             budget=self._budgets.of(run),
             pacing=pacing,
             opening=[e.RunStarted(hash=journal.plan_hash)] if starts else (),
-            end=partial(self._plain_end, journal),
+            end=partial(self._end_if_all_done, journal),
         )
 
     def _equipped(self, callees: Callees, run: Run) -> Callees:
@@ -226,14 +227,14 @@ class RunExecution:
             history = partial(talk.before, options.thread, options.message)
         return replace(callees, compose=replies.Replies(run, self._writer, history))
 
-    def _plain_end(self, journal: Journal) -> e.RunFinished | None:
+    def _end_if_all_done(self, journal: Journal) -> e.RunFinished | None:
         """Returns the end of a run whose steps are all done; None if more is to be decided.
 
         It spares most runs an append: whatever ends here, `conclude` would end as done too.
         """
         run = journal.run
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
-        if not is_plain or run.dropped or run.advice or run.paused:
+        if not is_plain or run.drops_approved or run.advice or run.paused:
             return None
         if self._planning.planner is not None and self.limits.max_iterations > 1:
             return None  # all steps have run: another plan may follow
@@ -248,17 +249,17 @@ class RunExecution:
         if at is None or run.status is not RunStatus.RUNNING:
             return False
         clock, store = self._journals.clock, self._journals.store
-        left = max(0.0, (at - clock.now()).total_seconds())
+        seconds = max(0.0, (at - clock.now()).total_seconds())
         number = run.last.number if run.last else 0
-        await first_of(clock.sleep(left), store.wait(run.id, after=number))
+        await first_of(clock.sleep(seconds), store.wait(run.id, after=number))
         return True
 
-    async def replan_or_conclude(self, journal: Journal) -> None:
+    async def end_or_replan(self, journal: Journal) -> None:
         """Ends a run that is not over, unless it needs a new plan."""
         if journal.run.status.over:
             return
-        if left := unended_reads(journal.run):
-            await journal.append(*left)
+        if ends := unended_prefetches(journal.run):
+            await journal.append(*ends)
         reason = await self._planning.replan_if_needed(journal)
         if reason is None:
             return
@@ -291,7 +292,7 @@ class RunExecution:
         held = _open_replies(run) if iterates else {}
         if ended is None and not held:
             return None
-        return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
+        return Pacing(after_step=ended is not None, due=bool(ended), held_back=frozenset(held))
 
     def _last_replies(self, run: Run) -> Pacing | None:
         """Returns how the last replies of a run that ends are still written, if any are open.
@@ -307,7 +308,7 @@ class RunExecution:
                 written[name] = Unit(name, step)
             elif done and self._planning.rounds.partial_reply:
                 written[name] = Unit(name, _from_part(step, missing, run.locale))
-        return Pacing(replies=written) if written and not run.cancel_asked else None
+        return Pacing(last_replies=written) if written and not run.cancel_asked else None
 
     def leave_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""
@@ -353,7 +354,7 @@ async def first_of(*waits: Awaitable[object]) -> None:
 def may_execute(run: Run) -> bool:
     """Tells whether a run can be executed now, also one that waits for an answer to one step."""
     move = next_move(run)
-    return isinstance(move, Execute | Conclude) or (isinstance(move, AwaitAnswer) and move.begun)
+    return isinstance(move, Execute | EndOrReplan) or (isinstance(move, AwaitAnswer) and move.begun)
 
 
 def _open_replies(run: Run) -> dict[str, ReplyStep]:

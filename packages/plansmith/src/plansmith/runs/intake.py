@@ -32,8 +32,8 @@ from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import (
     ActingCall,
     Environment,
+    acting_calls,
     acting_steps,
-    changes_of,
     reasons_to_ask,
 )
 from plansmith.review.settings import ReviewPolicy
@@ -60,7 +60,7 @@ class NewRun:
     """What a run begins with; one without a plan is planned later.
 
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
-    the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
+    the plan told, `reused` are old results, `reasons` are more reasons for a review, in place of
     which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
     run uses. Without `needs_check` the plan is taken as it is: whoever gives it has checked it.
     """
@@ -77,7 +77,7 @@ class NewRun:
     plan_origin: PlanOrigin | None = None
     needs_check: bool = True
     notes: Sequence[Problem] = ()
-    kept: Sequence[e.StepReused] = ()
+    reused: Sequence[e.StepReused] = ()
     reasons: Sequence[str] = ()
     review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -126,20 +126,20 @@ class Proposal:
     by: e.Actor = SYSTEM
 
 
-def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
+def _without_reused(plan: Plan, then: Sequence[Entry]) -> Plan:
     """Returns a plan with the steps switched off whose results are reused."""
-    kept = {each.step for each in then if isinstance(each, e.StepReused)}
-    if not kept:
+    reused = {each.step for each in then if isinstance(each, e.StepReused)}
+    if not reused:
         return plan
-    steps = [each.replace(disabled=each.disabled or each.id in kept) for each in plan.steps]
+    steps = [each.replace(disabled=each.disabled or each.id in reused) for each in plan.steps]
     return plan.replace(steps=tuple(steps))
 
 
 class PlanFacts:
     """What follows from a plan and what there is to call; each is computed when first wanted."""
 
-    def __init__(self, plan: Plan, snapshot: _Snapshot, known: Environment) -> None:
-        self.plan, self._snapshot, self.known = plan, snapshot, known
+    def __init__(self, plan: Plan, snapshot: _Snapshot, environment: Environment) -> None:
+        self.plan, self._snapshot, self.environment = plan, snapshot, environment
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
 
@@ -155,16 +155,16 @@ class PlanFacts:
 
     @cached_property
     def workload(self) -> Workload:
-        return Workload(self.plan, self.known.tools, self.known.agents)
+        return Workload(self.plan, self.environment.tools, self.environment.agents)
 
     @cached_property
     def changes(self) -> tuple[ActingCall, ...]:
-        return changes_of(self.plan, self.known)
+        return acting_calls(self.plan, self.environment)
 
     @cached_property
     def calls(self) -> PlanCalls:
         """The calls that the plan could make."""
-        return PlanCalls(self.plan, self.known)
+        return PlanCalls(self.plan, self.environment)
 
 
 class _Snapshot:
@@ -179,7 +179,7 @@ class _Snapshot:
     def __init__(self, callees: Callees, agents: list[AgentSpec]) -> None:
         self.callees, self.agents = callees, agents
         self.catalogue = Catalogue(callees.specs)
-        self.known = Environment(callees.specs, {spec.name: spec for spec in agents})
+        self.environment = Environment(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
 
     def facts_of(self, plan: Plan) -> PlanFacts:
@@ -188,7 +188,7 @@ class _Snapshot:
         if text in self._facts:
             self._facts.move_to_end(text)
             return self._facts[text]
-        facts = PlanFacts(plan, self, self.known)
+        facts = PlanFacts(plan, self, self.environment)
         if not (facts.uses or plan.schedule or plan.schedules):
             self._facts[text] = facts
             if len(self._facts) > PLANS_KEPT:
@@ -289,8 +289,9 @@ class PlanIntake:
         self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
     ) -> Environment:
         """Returns the tools, the agents, and a plan's present or given templates."""
-        known, found = (await self._snapshot()).known, templates or await self.contents(plan)
-        return replace(known, templates=found) if found else known
+        environment = (await self._snapshot()).environment
+        found = templates or await self.contents(plan)
+        return replace(environment, templates=found) if found else environment
 
     async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
         """Returns what follows from a plan, with the present or the given templates."""
@@ -358,16 +359,16 @@ class PlanIntake:
         return problems
 
     async def take_in(
-        self, given: e.PlanProposed, options: RunOptions, pins: Mapping[str, str]
+        self, body: e.PlanProposed, options: RunOptions, pins: Mapping[str, str]
     ) -> Proposal:
         """Checks a plan that somebody gives; raises `PlanInvalid` if it has errors.
 
         The plan comes back with its templates, and names of earlier results, written out.
         """
         earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(given.plan))
-        problems = (*given.problems, *await self.usable(plan, earlier))
-        return Proposal(given.replace(plan=plan, problems=problems), earlier=earlier)
+        plan = earlier.named(await self.pinned(body.plan))
+        problems = (*body.problems, *await self.usable(plan, earlier))
+        return Proposal(body.replace(plan=plan, problems=problems), earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
@@ -376,11 +377,11 @@ class PlanIntake:
         pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
-            found = earlier.results
-            pins = {each: found[each].hash for each in facts.uses if each in found}
+            results = earlier.results
+            pins = {each: results[each].hash for each in facts.uses if each in results}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
         past = (await self.past()).measured(facts.workload.names)
-        templates = facts.known.templates
+        templates = facts.environment.templates
         body = proposal.body.replace(
             acts=acting_steps(facts.changes),
             problems=problems,
@@ -392,9 +393,9 @@ class PlanIntake:
         review_events = proposal.review_events
         if review_events is None:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
-            if review_events and (left := _without_kept(plan, proposal.then)) is not plan:
+            if review_events and (rest := _without_reused(plan, proposal.then)) is not plan:
                 # The reasons of the policy are those of the steps still to run, if there are any.
-                fewer = self._review(await self.facts(left), run, proposal.reasons, proposal.drops)
+                fewer = self._review(await self.facts(rest), run, proposal.reasons, proposal.drops)
                 review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
                 review_events = [e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))]
@@ -429,9 +430,9 @@ class PlanIntake:
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []
-        if run is not None and run.dropped and not drops:
+        if run is not None and run.drops_approved and not drops:
             made = {call.text for call in facts.calls.acting}
-            drops = tuple(text for text in run.dropped if text not in made)
+            drops = tuple(text for text in run.drops_approved if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 
     async def past(self) -> CallTimings:

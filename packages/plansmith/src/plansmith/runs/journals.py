@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plansmith import errors
 from plansmith.engine.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.engine.lease import LEASE_S
-from plansmith.engine.ownership import Owners
+from plansmith.engine.ownership import Ownership
 from plansmith.engine.recover import repair
 from plansmith.engine.store_retry import StoreRetry
 from plansmith.lazy import lazy_modules
@@ -36,7 +36,7 @@ else:
 _MOST_BYTES: Final = 16_000_000
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     """A journal kept in memory, with the size of the events counted so far.
 
     A new one begins without being read again.
@@ -74,11 +74,11 @@ class Journals:
         self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
         self.recorded_folder = self.folder if records_folder else ""
-        self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
+        self.ownership = Ownership(store, clock, lease_s=lease_s, machine=machine)
         self.tell = tell
         self.store_retry = StoreRetry(clock, self.tell)
-        self._known: dict[str, _Kept] = {}
-        self._known_bytes = 0
+        self._cache: dict[str, _Cached] = {}
+        self._cache_bytes = 0
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -86,15 +86,15 @@ class Journals:
 
     def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""
-        return self._keep(_Kept(journal, is_new=True))
+        return self._keep(_Cached(journal, is_new=True))
 
     def pop_new(self, run_id: str) -> Journal | None:
         """Returns the journal of a run just created here, once; others may have written since."""
-        kept = self._known.get(run_id)
-        if kept is None or not kept.is_new:
+        cached = self._cache.get(run_id)
+        if cached is None or not cached.is_new:
             return None
         self._forget(run_id)
-        return kept.journal
+        return cached.journal
 
     async def load_verified(self, run_id: str) -> Journal:
         """Loads the journal of a run, and verifies every event of it."""
@@ -111,27 +111,27 @@ class Journals:
         For what is done again and again with a run, such as an answer. Damage of what was read
         before is found by `load_verified`, which is before every approval and every beginning.
         """
-        kept = self._forget(run_id)
-        journal = kept.journal.copy() if kept is not None else None
-        if kept is not None and journal is not None and await journal.refresh():
-            return self._keep(kept._replace(journal=journal, is_new=False))
-        return self._keep(_Kept(await self.load_verified(run_id)))
+        cached = self._forget(run_id)
+        journal = cached.journal.copy() if cached is not None else None
+        if cached is not None and journal is not None and await journal.refresh():
+            return self._keep(cached._replace(journal=journal, is_new=False))
+        return self._keep(_Cached(await self.load_verified(run_id)))
 
-    def _keep(self, kept: _Kept) -> Journal:
-        journal = kept.journal
+    def _keep(self, cached: _Cached) -> Journal:
+        journal = cached.journal
         self._forget(journal.id)  # another task may have read it meanwhile
-        size = kept.size + sum(len(event.body_text) for event in journal.events[kept.events :])
+        size = cached.size + sum(len(event.body_text) for event in journal.events[cached.events :])
         if journal.damage is None and size <= _MOST_BYTES:
-            self._known[journal.id] = kept._replace(size=size, events=len(journal.events))
-            self._known_bytes += size
-            while self._known_bytes > _MOST_BYTES:
-                self._forget(next(iter(self._known)))
+            self._cache[journal.id] = cached._replace(size=size, events=len(journal.events))
+            self._cache_bytes += size
+            while self._cache_bytes > _MOST_BYTES:
+                self._forget(next(iter(self._cache)))
         return journal
 
-    def _forget(self, run_id: str) -> _Kept | None:
-        kept = self._known.pop(run_id, None)
-        self._known_bytes -= kept.size if kept is not None else 0
-        return kept
+    def _forget(self, run_id: str) -> _Cached | None:
+        cached = self._cache.pop(run_id, None)
+        self._cache_bytes -= cached.size if cached is not None else 0
+        return cached
 
     async def load_or_none(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
@@ -170,7 +170,7 @@ class Journals:
         whole = await whole_run(self.store, run, results)
         if results is None:
             journal.keep_results(whole)
-        return await self.owners.marked(build.with_report(whole, journal.events))
+        return await self.ownership.marked(build.with_report(whole, journal.events))
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
@@ -188,7 +188,7 @@ class Journals:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
-        run = await self.owners.marked(with_ready_steps(journal.run))
+        run = await self.ownership.marked(with_ready_steps(journal.run))
         return run, replace(summary_of(journal.run), interrupted=run.interrupted)
 
     async def events(
@@ -217,7 +217,7 @@ class Journals:
             run_id: The id of the run.
             by: Who acts.
         """
-        async with self.owners.owning(run_id):
+        async with self.ownership.owning(run_id):
             journal = await self.load_verified(run_id)
             await repair(self.store, journal, by=e.actor(by))
             return await self.whole(journal)

@@ -52,7 +52,7 @@ def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
         return {"requests": 0}
     plans = [each for each in figures if each.parsed]
     costs = [each.usage.cost for each in figures]
-    known = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return {
         "requests": count,
         "parse_success": len(plans) / count,
@@ -64,8 +64,8 @@ def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
         "mean_repairs": sum(each.repairs for each in figures) / count,
         "mean_seconds": sum(sum(each.seconds.values()) for each in figures) / count,
         "tokens": sum(each.usage.input_tokens + each.usage.output_tokens for each in figures),
-        "cost_usd": str(sum(known, Decimal(0))) if known else None,
-        "requests_of_unknown_cost": len(costs) - len(known),
+        "cost_usd": str(sum(known_costs, Decimal(0))) if known_costs else None,
+        "requests_of_unknown_cost": len(costs) - len(known_costs),
     }
 
 
@@ -104,25 +104,25 @@ class RunLists:
             fits = run.has(text) and origin in ("", run.origin)
             return (is_listed or not statuses) and fits and in_time and not is_too_old(run)
 
-        found: list[RunSummary] = []
+        runs: list[RunSummary] = []
         asked = {*statuses, _UNTOLD} if statuses else statuses
         text = text.casefold()
         # With a filter, few runs of a page may match.
         size = _PAGE if origin or until else min(limit, _PAGE)
-        while len(found) < limit:
+        while len(runs) < limit:
             page = await self._store.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._summed(page)
-            found += [summary for each, summary in listed if is_wanted(each, summary)]
+            runs += [summary for each, summary in listed if is_wanted(each, summary)]
             # They come in the order of their creation, but clocks differ, and are set back: only
             # behind a page of runs that are all too old is there no other.
             if len(page) < size or (listed and all(is_too_old(run) for _, run in listed)):
                 break
             before = page[-1].run
-        found = found[:limit]
+        runs = runs[:limit]
         # Marks the runs whose process is gone.
-        working = [each.run for each in found if each.working and not each.damage]
-        lost = set(working) - await self._journals.owners.in_use(working)
-        return [replace(each, interrupted=True) if each.run in lost else each for each in found]
+        working = [each.run for each in runs if each.working and not each.damage]
+        lost = set(working) - await self._journals.ownership.in_use(working)
+        return [replace(each, interrupted=True) if each.run in lost else each for each in runs]
 
     async def sums(self) -> RunSums:
         """Returns the numbers of runs by status and day, their costs, and how they were planned."""

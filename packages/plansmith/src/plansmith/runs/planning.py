@@ -10,7 +10,7 @@ from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.progress import spending
-from plansmith.engine.recover import unended_reads
+from plansmith.engine.recover import unended_prefetches
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -55,7 +55,7 @@ class EndReason(NamedTuple):
     text: str = ""
 
 
-def _start_nothing(_: AnyStep) -> None: ...
+def _ignore(_: AnyStep) -> None: ...
 
 
 class RunPlanning:
@@ -76,9 +76,9 @@ class RunPlanning:
         self.planner, self.limits, self.rounds = planner, limits, rounds
         self._standing_review = standing
         # The runs that are being planned here, with the reads that are made early for each.
-        self._planning: dict[str, prefetch.EarlyReads | None] = {}
+        self._planning: dict[str, prefetch.Prefetcher | None] = {}
 
-    def need_planner(self) -> Planner:
+    def require_planner(self) -> Planner:
         """Returns the planner; raises `Misconfigured` if there is none."""
         if self.planner is None:
             plugins.load("planners", "default")  # says what to install, if no package brings one
@@ -95,7 +95,7 @@ class RunPlanning:
         who, journal = e.actor(new.by), self.journals.new(new.run_id)
         created = new.created(self.journals, self.intake.policy)
         if new.plan is None:
-            self.need_planner()
+            self.require_planner()
             await journal.append(created, by=who)
             return journal
         submitted: PlanOrigin = "program" if who.kind == "program" else "submitted"
@@ -108,7 +108,7 @@ class RunPlanning:
         proposal = replace(
             proposal,
             created=created,
-            then=new.kept,
+            then=new.reused,
             reasons=new.reasons,
             review_events=new.review_events,
             by=who,
@@ -119,10 +119,10 @@ class RunPlanning:
     async def plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan that a run waits for; also after a crash and after answers about it."""
         self.journals.require_ours(journal.run)
-        async with self.journals.owners.writing(journal):
+        async with self.journals.ownership.writing(journal):
             self._planning[journal.id] = None
             try:
-                if journal.run.changing:
+                if journal.run.change_asked:
                     await self._change(journal)
                 else:
                     await self._plan(journal, triaged=triaged)
@@ -136,24 +136,24 @@ class RunPlanning:
         text = "\n\n".join([journal.run.request, *clarified])
         triaged = triaged or len(clarified) >= CLARIFICATIONS
         request = PlanRequest(text, journal.run.options, triaged=triaged)
-        if left := unended_reads(journal.run):
-            await journal.append(*left)
-        early = self._planning[journal.id] = await self._early_reads(journal)
+        if ends := unended_prefetches(journal.run):
+            await journal.append(*ends)
+        prefetcher = self._planning[journal.id] = await self._prefetcher(journal)
         try:
-            planned = await self.make(request, on_step=early.start if early else _start_nothing)
-            if early is not None:
-                await early.finish(await self._wanted_at_once(planned))
+            planned = await self.make(request, on_step=prefetcher.start if prefetcher else _ignore)
+            if prefetcher is not None:
+                await prefetcher.finish(await self._wanted_at_once(planned))
             await self._record(journal, planned)
         finally:
-            if early is not None:
-                await early.finish()
+            if prefetcher is not None:
+                await prefetcher.finish()
 
-    async def _early_reads(self, journal: Journal) -> prefetch.EarlyReads | None:
+    async def _prefetcher(self, journal: Journal) -> prefetch.Prefetcher | None:
         """Returns what makes reads early; none is made if a person sees every plan first."""
         sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
         if sees_plan or not self.limits.early_start:
             return None
-        return prefetch.EarlyReads(journal, await self.intake.callees(), self.journals.tell)
+        return prefetch.Prefetcher(journal, await self.intake.callees(), self.journals.tell)
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
@@ -209,10 +209,10 @@ class RunPlanning:
         return [READ_RESULTS] if await self.intake.acting(plan) else ()
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, results: bool = True
+        self, request: PlanRequest, *, on_step: OnStep = _ignore, results: bool = True
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
-        planner, callees = self.need_planner(), await self.intake.callees()
+        planner, callees = self.require_planner(), await self.intake.callees()
         options = request.options
         if options.thread and (talk := self.intake.conversations) is not None:
             history = await talk.before(options.thread, options.message)
@@ -230,23 +230,25 @@ class RunPlanning:
             sources=callees.tools,
             earlier=await self.intake.usable_results(options, request.pins),
         )
-        made = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
+        planned = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
-        made = replace(made, read_results=bool(has_read))
-        if made.plan is None:
-            return made
-        plan, found = made.plan, list[Problem]()
+        planned = replace(planned, read_results=bool(has_read))
+        if planned.plan is None:
+            return planned
+        plan, found = planned.plan, list[Problem]()
         if runs_templates(plan):
             plan = await self.intake.pinned(plan)
             found = template_problems(plan, await self.intake.load_templates())
-        return replace(made, plan=plan, problems=(*made.problems, *found))
+        return replace(planned, plan=plan, problems=(*planned.problems, *found))
 
     async def _change(self, journal: Journal) -> None:
         """Makes the plan that a person asked for; finished steps are kept."""
         run = journal.run
         # A run that was resumed meanwhile has no reason any more.
-        asked = [each.body.text for each in journal.events if isinstance(each.body, e.ChangesAsked)]
-        feedback = asked[-1]
+        wishes = [
+            each.body.text for each in journal.events if isinstance(each.body, e.ChangesAsked)
+        ]
+        feedback = wishes[-1]
         if any(state.attempts for state in run.steps.values()):
             specs = (await self.intake.callees()).specs
             feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
@@ -256,25 +258,25 @@ class RunPlanning:
             failed = failure(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
             more = (first, *await unapproved.repeat_reasons_of_origin(self.intake, run, run.plan))
-            [review] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
-            review = review.replace(drops=tuple(dict.fromkeys((*run.drops, *review.drops))))
-            await journal.append(failed, review, values=recorded_exchanges(planned))
+            [asked] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
+            asked = asked.replace(drops=tuple(dict.fromkeys((*run.drops_in_review, *asked.drops))))
+            await journal.append(failed, asked, values=recorded_exchanges(planned))
             return
         plan, problems = replan.with_fixed_steps(run, planned.plan)
-        found = BeyondApproval(())
+        beyond = BeyondApproval(())
         if run.approved_plan is not None:
-            found = await unapproved.beyond_approval(self.intake, journal, plan)
+            beyond = await unapproved.beyond_approval(self.intake, journal, plan)
         again = await unapproved.repeat_reasons_of_origin(self.intake, run, plan)
-        reasons = [*found.reasons, *again]
+        reasons = [*beyond.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
         planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
         proposal = replace(
-            proposed(planned, cause=asked[-1]),
+            proposed(planned, cause=wishes[-1]),
             start=[e.RunResumed()] if run.paused else [],
             then=[*replan.resets(run, plan)],
             reasons=reasons,
-            drops=found.drops,
+            drops=beyond.drops,
         )
         await self.propose(journal, planned, proposal)
 
@@ -408,9 +410,9 @@ class RunPlanning:
 
     async def close(self) -> None:
         """Stops every early read."""
-        for early in [*self._planning.values()]:
-            if early is not None:
-                await early.finish()
+        for prefetcher in [*self._planning.values()]:
+            if prefetcher is not None:
+                await prefetcher.finish()
 
 
 def proposed(planned: Planned, *, cause: str = "") -> Proposal:

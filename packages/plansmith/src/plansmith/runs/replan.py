@@ -95,7 +95,7 @@ def cause_to_revise(run: Run, limits: Limits, events: Sequence[e.Event]) -> Caus
 
 def _may_change(run: Run) -> bool:
     """Tells whether a run may get another plan; a schedule keeps the one that was approved."""
-    return not run.closing and run.origin.kind != "schedule"
+    return not run.limit_refused and run.origin.kind != "schedule"
 
 
 def _when(run: Run, limits: Limits) -> str:
@@ -224,14 +224,14 @@ def is_in_doubt(state: StepState) -> bool:
 
 def _unknown_steps(run: Run) -> dict[str, str]:
     """Returns the steps that may have taken effect, each with the step or part in doubt."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, state in run.steps.items():
         if state.status is StepStatus.UNKNOWN or state.unsure:
-            found.setdefault(root_of(name), name)
-    return found
+            names.setdefault(root_of(name), name)
+    return names
 
 
-def need_known_outcomes(run: Run, plan: Plan) -> None:
+def require_known_outcomes(run: Run, plan: Plan) -> None:
     """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in _unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):
@@ -251,10 +251,6 @@ def _is_changed(name: str, old: Run, plan: Plan) -> bool:
 def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
     graph = plan.needs
     return {*names, *downstream(graph, [name for name in names if name in graph])}
-
-
-def _changed_steps(run: Run, plan: Plan) -> set[str]:
-    return _with_downstream({name for name in plan.by_id if _is_changed(name, run, plan)}, plan)
 
 
 def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[e.StepReused]:
@@ -286,16 +282,16 @@ def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> li
     ]
 
 
-def everything_done(plan: Plan, kept: Collection[e.StepReused]) -> bool:
+def everything_done(plan: Plan, reused: Collection[e.StepReused]) -> bool:
     """Tells whether no step of a plan is left to run."""
-    return len(kept) == sum(not step.disabled for step in plan.steps)
+    return len(reused) == sum(not step.disabled for step in plan.steps)
 
 
 def repeat_reasons_of_steps(
-    old: Run, plan: Plan, kept: Collection[e.StepReused], acting: Collection[str]
+    old: Run, plan: Plan, reused: Collection[e.StepReused], acting: Collection[str]
 ) -> tuple[str, ...]:
     """Describes each step that changes something, was done or perhaps done, and would run again."""
-    names, doubts = {each.step for each in kept}, _unknown_steps(old)
+    names, doubts = {each.step for each in reused}, _unknown_steps(old)
     again: list[str] = []
     for step in plan.steps:
         name, text, doubt = step.id, "", ""
@@ -318,7 +314,7 @@ def repeat_reasons_of_steps(
 
 def _has_acted(state: StepState) -> bool:
     """Tells whether a step is done, or was done before a changed plan reset it."""
-    return state.status is StepStatus.DONE or bool(state.made)
+    return state.status is StepStatus.DONE or bool(state.past_calls)
 
 
 def _lacks_parts(name: str, old: Run) -> bool:
@@ -353,7 +349,7 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
     reuses its result. What a person skipped stays skipped, unless a person changes it: then all
     that follows on an open step waits again, too.
     """
-    again = _changed_steps(run, plan)
+    again = _with_downstream({name for name in plan.by_id if _is_changed(name, run, plan)}, plan)
     yield from _withdrawals(run, plan, again)
     going_on = set[str]()
     if by_person:
@@ -483,7 +479,7 @@ def resolved_calls(
     plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
 ) -> dict[str, set[CallKey]]:
     """Returns the calls of a plan whose arguments are known by now, by place."""
-    found: dict[str, set[CallKey]] = defaultdict(set)
+    calls: dict[str, set[CallKey]] = defaultdict(set)
     pending = [(unit, unit.name) for unit in u.plan_units(plan).values()]
     while pending:
         unit, place = pending.pop()
@@ -492,7 +488,7 @@ def resolved_calls(
             inputs = u.resolved(unit, results)
             match unit.step:
                 case ToolStep() | AgentStep():
-                    found[place].add((unit.callee, call_mark(inputs)))
+                    calls[place].add((unit.callee, call_mark(inputs)))
                 case MapStep() if unit.depth < MAX_NESTING:
                     parts = u.map_units(unit, inputs["over"], {}).values()
                 case PlanStep(template=name) if name in templates and unit.depth < MAX_NESTING:
@@ -502,4 +498,4 @@ def resolved_calls(
         except ReferenceFailed:
             continue
         pending += [(part, f"{place}/{part.step.id}") for part in islice(parts, _MAX_ITEMS)]
-    return found
+    return calls

@@ -15,7 +15,7 @@ from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
@@ -147,7 +147,7 @@ class RunService:
             journal = self.journals.pop_new(run_id)
             if journal is None or journal.run.questions or not may_execute(journal.run):
                 journal = await self.journals.load_verified(run_id)
-                journal.need_sound()
+                journal.require_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
             if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
@@ -210,7 +210,7 @@ class RunService:
         if asked.limit == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.future_of(run_id) is None:
-            await self.execution.replan_or_conclude(journal)
+            await self.execution.end_or_replan(journal)
         return await self.journals.whole(journal)
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
@@ -229,18 +229,18 @@ class RunService:
             JournalDamaged: A run is damaged; the others were resumed all the same.
         """
         names = await self.store.open_runs()
-        await self.journals.owners.refresh()
-        found: list[asyncio.Future[Run] | BaseException | None] = []
+        await self.journals.ownership.refresh()
+        resumed: list[asyncio.Future[Run] | BaseException | None] = []
         unplanned: list[str] = []
         for start in range(0, len(names), _BATCH_SIZE):
             some = (self._resume(each, unplanned) for each in names[start : start + _BATCH_SIZE])
             with uncollected():
-                found += await asyncio.gather(*some, return_exceptions=True)
+                resumed += await asyncio.gather(*some, return_exceptions=True)
         for each in unplanned:  # one after the other: a model makes their plans
-            found += await asyncio.gather(self._resume(each), return_exceptions=True)
-        executing = [each for each in found if isinstance(each, asyncio.Future)]
+            resumed += await asyncio.gather(self._resume(each), return_exceptions=True)
+        executing = [each for each in resumed if isinstance(each, asyncio.Future)]
         ended = await asyncio.gather(*executing, return_exceptions=True)
-        wrong = [each for each in (*found, *ended) if isinstance(each, BaseException)]
+        wrong = [each for each in (*resumed, *ended) if isinstance(each, BaseException)]
         for error in sorted(wrong, key=lambda each: isinstance(each, JournalDamaged)):
             if not isinstance(error, RunBusy):
                 raise error
@@ -255,7 +255,7 @@ class RunService:
         With `unplanned`, one that waits for its plan is only put there.
         """
         journal = await self.journals.load_verified(run_id)
-        journal.need_sound()
+        journal.require_sound()
         if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None
         if isinstance(next_move(journal.run), MakePlan):
@@ -265,7 +265,7 @@ class RunService:
             await self._plan(journal)
         await self._expire(journal)
         match next_move(journal.run):
-            case Execute(begun=True) | Conclude():
+            case Execute(begun=True) | EndOrReplan():
                 return self.execution.begin(journal)
             case _:
                 return None

@@ -58,7 +58,7 @@ class RunStopping:
                 pass
         while not journal.run.status.over:
             try:
-                await self._execution.replan_or_conclude(journal)
+                await self._execution.end_or_replan(journal)
             except StaleWriter:
                 await journal.catch_up()
         return await self._journals.whole(journal)
@@ -100,10 +100,10 @@ class RunStopping:
         """Takes a run from the process that executes it, if one does, and records that."""
         if by.kind != "person":
             raise Refused(Sentence("run.kind_no_taking", kind=by.kind), hint=ONLY_PERSONS)
-        owners = self._journals.owners
-        if journal.run.status.over or not (process := await owners.other_owner(journal.id)):
+        ownership = self._journals.ownership
+        if journal.run.status.over or not (process := await ownership.other_owner(journal.id)):
             return
-        async with owners.writing(journal, force=True):
+        async with ownership.writing(journal, force=True):
             await journal.catch_up()
             reason = Sentence(
                 "taken over from {process}: what it was calling may have taken effect",
@@ -127,7 +127,7 @@ class RunStopping:
 
         def left_out(run: Run) -> list[e.AnyBody]:
             nonlocal with_it
-            _need_skippable(run, step)
+            _require_skippable(run, step)
             asked = [name for name, each in run.questions.items() if each.step == step]
             with_it = waiting_behind(run, step)
             why = Sentence("it needs {step}, which a person left out", step=step)
@@ -153,7 +153,7 @@ class RunStopping:
         return is_written
 
 
-def _need_skippable(run: Run, step: str) -> None:
+def _require_skippable(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
         hint = Sentence("its steps: {names}", names=[*run.steps])

@@ -34,7 +34,7 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
         if state.status is StepStatus.DONE and name in after.keys
     ]
     approved = (await intake.facts(*run.approved_plan)).calls
-    found = compare_with_approved(approved, after, happened=done)
+    beyond = compare_with_approved(approved, after, happened=done)
     again = await repeat_reasons(intake, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
@@ -48,14 +48,14 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
 
     before = (await intake.facts(run.plan, run.templates)).calls
     keys = {call.key for call in before.acting if is_out(call.place)}
-    left = [
+    left_out = [
         Sentence("review.left_out", call=call.text)
         for call in after.acting
         if call.key in keys and not is_out(call.place)
     ]
     made = {call.text for call in after.acting}
-    lost = (*(text for text in run.dropped if text not in made), *found.drops)
-    return BeyondApproval((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+    drops = (*(text for text in run.drops_approved if text not in made), *beyond.drops)
+    return BeyondApproval((*again, *left_out, *beyond.reasons), tuple(dict.fromkeys(drops)))
 
 
 async def repeat_reasons(
@@ -76,7 +76,7 @@ async def repeat_reasons(
     begun = {
         place
         for name, state in run.steps.items()
-        if state.status is StepStatus.DONE or state.made or replan.is_in_doubt(state)
+        if state.status is StepStatus.DONE or state.past_calls or replan.is_in_doubt(state)
         if (place := place_of(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
@@ -96,10 +96,10 @@ async def repeat_reasons(
 
 
 async def repeat_reasons_of_run(
-    intake: PlanIntake, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
+    intake: PlanIntake, journal: Journal, plan: Plan, reused: Collection[e.StepReused]
 ) -> tuple[str, ...]:
     """Returns the changes that an earlier run has made and the plan of another would repeat."""
-    by_step = replan.repeat_reasons_of_steps(journal.run, plan, kept, await intake.acting(plan))
+    by_step = replan.repeat_reasons_of_steps(journal.run, plan, reused, await intake.acting(plan))
     by_call = await repeat_reasons(intake, journal, plan, only_new_places=True)
     return tuple(dict.fromkeys((*by_step, *by_call)))
 

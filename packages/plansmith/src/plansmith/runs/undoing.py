@@ -49,7 +49,7 @@ class Reversal(NamedTuple):
     left_at: int = 0
 
     @property
-    def effect(self) -> str:
+    def id(self) -> str:
         """A name for what was done that nothing else of the run has."""
         return f"{self.step}-{self.left_at}" if self.left_at else self.step
 
@@ -77,7 +77,7 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
         raise wrong_status(old, Sentence("cancel it first, or wait until it is over"))
     await intake.load_templates()
     done = _done_steps(await journals.store.events(run_id))
-    found: list[Reversal] = []
+    reversals: list[Reversal] = []
     unable: list[str] = []
     for each in done:
         results = await load_values(journals.store, each.run)
@@ -86,18 +86,18 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
         acts = await intake.acting(plan, each.run.templates) if plan else ()
         covered = {root_of(one.step) for one in back}
         unable += [name for name in acts if name in each.names and name not in covered]
-        found += back
-    found.sort(key=lambda each: each.done_at, reverse=True)
+        reversals += back
+    reversals.sort(key=lambda each: each.done_at, reverse=True)
     unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
-    names = _step_names(found)
+    names = _step_names(reversals)
     while True:
         count, undone = await _undone_before(journals, old, names)
-        left = [each for each in found if each.effect not in undone]
-        _refuse_nothing(old, found, left, count)
-        plan = _plan(old, left, names)
+        rest = [each for each in reversals if each.id not in undone]
+        _require_something_to_undo(old, reversals, rest, count)
+        plan = _plan(old, rest, names)
         # What is not taken back is told, so that nobody takes the plan for the whole.
         reasons: list[str] = [Sentence("review.undoes", run=old.id)]
-        if not_told := dict.fromkeys([*(one.step for one in left if one.inputs is None), *unable]):
+        if not_told := dict.fromkeys([*(one.step for one in rest if one.inputs is None), *unable]):
             reasons.append(Sentence("review.not_undone", steps=[*not_told]))
         if unsure:
             reasons.append(Sentence("review.unsure_undone", steps=unsure))
@@ -134,26 +134,26 @@ async def _undone_before(
     return count, undone
 
 
-def _refuse_nothing(
-    old: Run, found: Sequence[Reversal], left: Sequence[Reversal], count: int
+def _require_something_to_undo(
+    old: Run, reversals: Sequence[Reversal], rest: Sequence[Reversal], count: int
 ) -> None:
-    if not found:
+    if not reversals:
         hint = Sentence("only a step that is done and has undo_with can be taken back")
         why = Sentence("run {run} did nothing that can be taken back", run=old.id)
         raise Refused(why, hint=hint)
-    if not left:
+    if not rest:
         hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
         raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
-    if all(each.inputs is None for each in left):
-        steps = [each.step for each in left]
+    if all(each.inputs is None for each in rest):
+        steps = [each.step for each in rest]
         why = Sentence("no call can be told that takes back {steps}", steps=steps)
         raise Refused(why, hint=Sentence("take it back by hand"))
 
 
-def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
+def _step_names(reversals: Sequence[Reversal]) -> dict[str, str]:
     """Returns the id of the step that takes back each thing that was done; always the same."""
     names: dict[str, str] = {}
-    for name in sorted(each.effect for each in found):
+    for name in sorted(each.id for each in reversals):
         wished = f"undo_{name.replace('/', '-')}"[-60:]
         number, free = 2, wished
         while free in names.values():
@@ -162,16 +162,16 @@ def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
     return names
 
 
-def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
+def _plan(old: Run, rest: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
     steps: list[dict[str, object]] = []
-    for each in left:
+    for each in rest:
         if each.inputs is None:
             continue
         code = "undo.title_left" if each.left_at else "undo.title"
         title = in_language(Sentence(code, step=each.step), old.locale)
         after = [steps[-1]["id"]] if steps else []
         call = {"tool": each.tool, "inputs": each.inputs}
-        steps.append({"id": names[each.effect], "title": title, "after": after, **call})
+        steps.append({"id": names[each.id], "title": title, "after": after, **call})
     goal = in_language(Sentence("Take back what run {run} did", run=old.id), old.locale)
     return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})
 
@@ -239,13 +239,13 @@ def _reversals(
         unit = units.pop(0)
         name, state, undo = unit.name, run.steps.get(unit.name), unit.step.undo_with
         if state is not None and unit.is_group:
-            known = {
+            started = {
                 part: each.item
                 for part, each in run.steps.items()
                 if parent_of(part) == name and (each.item or each.attempts)
             }
             with suppress(ReferenceFailed):  # then it never came to have any parts
-                group = group_of(unit, resolved(unit, results), results, known, templates)
+                group = group_of(unit, resolved(unit, results), results, started, templates)
                 group.started_parts(statuses, ())
                 units[:0] = group.parts.values()
         elif state is not None and undo is not None and name in done.names:
@@ -261,7 +261,7 @@ def _inputs(
     None where the call cannot be told: a person had other values sent than those of the plan, and
     it would take back something else; or a value of a tool looks like a secret of the plan.
     """
-    before = (each.call_mark for each in state.made if each.result == state.result_hash)
+    before = (each.call_mark for each in state.past_calls if each.result == state.result_hash)
     sent = state.call_mark or next(before, "")
     as_planned = not sent
     with suppress(ReferenceFailed):

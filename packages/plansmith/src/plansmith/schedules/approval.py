@@ -16,7 +16,7 @@ from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
 from plansmith.review.policy import ActiveStep, Environment, with_surroundings
-from plansmith.runs.decisions import ASK_ANOTHER, need_second_person
+from plansmith.runs.decisions import ASK_ANOTHER, require_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) 
     return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
 
 
-async def need_second_scheduler(
+async def require_second_scheduler(
     plan: Plan, who: e.Actor, source: Run | None, intake: PlanIntake
 ) -> None:
     """Refuses the approval of a plan by its own author, where the settings want a second person.
@@ -67,19 +67,18 @@ async def need_second_scheduler(
     `source` is the run that the plan comes from; a plan that comes alone is of who schedules it.
     """
     if source is not None:
-        need_second_person(source, who, intake.policy)
+        require_second_person(source, who, intake.policy)
     elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
         why = Sentence("Another user has to schedule a run that you asked for")
         raise Refused(why, hint=ASK_ANOTHER)
 
 
-def reasons_attended(plan: Plan, known: Environment, limits: Limits) -> Iterator[str]:
+def reasons_attended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
-    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, known.templates)]
+    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, environment.templates)]
     # An agent that only reads, or of which a person said that it may.
-    unattended = {
-        name for name, each in known.agents.items() if each.effect is Effect.READ or each.unattended
-    }
+    agents = environment.agents.items()
+    unattended = {name for name, each in agents if each.effect is Effect.READ or each.unattended}
     # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, st.ToolStep | st.AgentStep) for step, _ in calls):
         yield Sentence("it calls no tool and no agent, so nothing would be done")
@@ -96,7 +95,7 @@ def reasons_attended(plan: Plan, known: Environment, limits: Limits) -> Iterator
                 )
             case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
-                name, effect = step.callee, known.effect(step)
+                name, effect = step.callee, environment.effect(step)
                 if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
                     yield Sentence(code, step=step.id, name=name, sources=[*data])
             case _:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
 from plansmith.plan import schedules as plans
-from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
+from plansmith.plan.next_move import AwaitReview, EndOrReplan, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Origin
@@ -67,7 +67,7 @@ class Firing:
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
         others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
-        owned = await self._journals.owners.in_use(others)
+        owned = await self._journals.ownership.in_use(others)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
             if not self._journals.is_here(schedule.folder):
@@ -247,7 +247,7 @@ class Firing:
             self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **fields))
             if state is FireState.FAILED:
                 await self._pause_if_failing(schedule)
-        elif not isinstance(move := next_move(run), MakePlan | Execute | Conclude):
+        elif not isinstance(move := next_move(run), MakePlan | Execute | EndOrReplan):
             note = f"is {run.status.value}{f': {run.reason}' if run.reason else ''}"
             if isinstance(move, AwaitReview):
                 note = Sentence("waits for your approval")

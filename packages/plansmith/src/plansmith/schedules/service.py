@@ -20,10 +20,10 @@ from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
-from plansmith.plan.timing import Timing, due, need_valid_timing, next_fires
-from plansmith.runs.decisions import need_hash
+from plansmith.plan.timing import Timing, due, next_fires, require_valid_timing
+from plansmith.runs.decisions import require_hash
 from plansmith.runs.execution import first_of
-from plansmith.schedules.approval import need_second_scheduler, reasons_attended
+from plansmith.schedules.approval import reasons_attended, require_second_scheduler
 from plansmith.schedules.firing import Firing
 
 LOOK_S: Final = 5.0
@@ -175,7 +175,7 @@ class Schedules(Firing):
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
     ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
-        who, plan = _need_person(by), await self.plan_of(schedule)
+        who, plan = _require_person(by), await self.plan_of(schedule)
         signed: dict[str, Any] = {"approved": approve}
         if approve:
             signed |= {"approved_by": who.name, "approver": who.user}
@@ -186,8 +186,8 @@ class Schedules(Firing):
             hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
             why = Sentence("a scheduled plan runs unattended and needs approval")
             raise Refused(why, hint=hint)
-        need_hash(plan, approve)
-        await need_second_scheduler(plan, who, source, self._intake)
+        require_hash(plan, approve)
+        await require_second_scheduler(plan, who, source, self._intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._intake.definitions(plan)
         return schedule.replace(plan=kept, tools=tools, **signed)
@@ -219,7 +219,7 @@ class Schedules(Firing):
         Raises:
             Refused: The run has no plan, is over, or none of its steps is to be repeated.
         """
-        _need_person(by)
+        _require_person(by)
         source = await self._source(run)
         plan = source.plan
         if plan is None or source.status.over:
@@ -230,7 +230,7 @@ class Schedules(Firing):
         if not timed:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
-        need_hash(plan, approve)
+        require_hash(plan, approve)
         for part in timed:
             await self.require_unattended(part.plan)
         made: list[Schedule] = []
@@ -459,7 +459,7 @@ class Schedules(Firing):
         return max((first - self._clock.now()).total_seconds(), 0.01) if first else LOOK_S
 
 
-def _need_person(by: e.Who) -> e.Actor:
+def _require_person(by: e.Who) -> e.Actor:
     who = e.actor(by)
     if who.kind != "person":
         raise Refused(Sentence("a {kind} cannot approve a schedule", kind=who.kind))
@@ -468,7 +468,7 @@ def _need_person(by: e.Who) -> e.Actor:
 
 def _check_times(schedule: Schedule) -> Schedule:
     """Returns the schedule; refuses it if its times are invalid, past or too close."""
-    need_valid_timing(schedule.timing)
+    require_valid_timing(schedule.timing)
     upcoming = next_fires(
         schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
     )

@@ -41,7 +41,7 @@ class ChangeClaim:
     """Statements about the claim of a run; the result is the row that it has then."""
 
     run: str
-    steps: Sequence[str]
+    statements: Sequence[str]
     given: Parameters
     result: Any = None
     error: Exception | None = None

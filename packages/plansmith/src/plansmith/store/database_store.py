@@ -16,16 +16,16 @@ import msgspec
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
-from plansmith.plan.ids import NO_RUN, record_name
+from plansmith.plan.ids import NO_RUN, document_name
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Beat, Claim, News, Record, Sound
+from plansmith.ports import Beat, Claim, Document, News, Sound
 from plansmith.store import sql
 from plansmith.store.commit import Append, Request, closed
 from plansmith.store.reading import Followers, ValueCache
-from plansmith.store.rows import day_of, need_following, read_journal, rows_of, sound_part, stale
-from plansmith.store.sql import Change, Dialect, Parameters, Step
-from plansmith.store.summaries import OPEN, SummaryReads, cells_of
+from plansmith.store.rows import day_of, read_journal, require_following, rows_of, sound_part, stale
+from plansmith.store.sql import Change, Dialect, Parameters, Statement
+from plansmith.store.summaries import OPEN, SummaryTable, cells_of
 from plansmith.store_ports import ProcessInfo
 
 _BODIES_AT_ONCE: Final = 10_000
@@ -39,8 +39,8 @@ _ANY_RUN: Final = ""
 _ABOUT: Final = msgspec.json.Decoder(ProcessInfo)
 
 
-class DatabaseStore(SummaryReads):
-    """A store over a database: journals, values, lists of runs, records, claims.
+class DatabaseStore(SummaryTable):
+    """A store over a database: journals, values, lists of runs, documents, claims.
 
     What its methods do is said where the ports are: `store_ports`.
     """
@@ -58,7 +58,7 @@ class DatabaseStore(SummaryReads):
         """Makes an append durable, together with others."""
 
     @abstractmethod
-    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
+    async def _change_claim(self, run: str, statements: Sequence[str], given: Parameters) -> Any:
         """Makes statements about the claim of a run; returns the row that it has then."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class DatabaseStore(SummaryReads):
         summary: RunSummary | None = None,
         term: int = 0,
     ) -> None:
-        need_following(events)
+        require_following(events)
         texts = [content_of(each) for each in values]
         if events or texts:
             run = events[0].run if events else ""
@@ -137,8 +137,8 @@ class DatabaseStore(SummaryReads):
             await self._followers.wait(_ANY_RUN, after)
         return position
 
-    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        await self._followers.wait(record_name(kind, name), version)
+    async def wait_document(self, kind: str, name: str, *, version: int) -> None:
+        await self._followers.wait(document_name(kind, name), version)
 
     async def _position(self) -> int:
         return int((await self._query(self._dialect.position, {}))[0][0])
@@ -146,15 +146,15 @@ class DatabaseStore(SummaryReads):
     async def _numbers(self, names: Sequence[str]) -> Mapping[str, int]:
         """Returns the last numbers of what followers wait for."""
         runs = [each for each in names if each and not each.startswith(NO_RUN)]
-        records: dict[str, list[str]] = {}
+        documents: dict[str, list[str]] = {}
         for each in names:
             if each.startswith(NO_RUN):
                 kind, _, name = each.removeprefix(NO_RUN).partition(" ")
-                records.setdefault(kind, []).append(name)
+                documents.setdefault(kind, []).append(name)
         found: dict[str, int] = dict(await self._among(sql.LASTS, runs)) if runs else {}
-        for kind, some in records.items():
+        for kind, some in documents.items():
             for name, version in await self._among(sql.VERSIONS, some, kind=kind):
-                found[record_name(kind, name)] = version
+                found[document_name(kind, name)] = version
         if _ANY_RUN in names:
             found[_ANY_RUN] = await self._position()
         return found
@@ -169,7 +169,7 @@ class DatabaseStore(SummaryReads):
             appends = (each for each in requests if isinstance(each, Append) and each.error is None)
             self._wake({each.run: each.events[-1].number for each in appends if each.events})
 
-    def _note(self, *notes: str) -> list[Step]:
+    def _note(self, *notes: str) -> list[Statement]:
         """Returns the step that tells other processes, where a database does."""
         rows = [{"note": each} for each in notes]
         return [(self._dialect.notify, rows)] if self._dialect.notify else []
@@ -180,14 +180,14 @@ class DatabaseStore(SummaryReads):
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
         """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
-        steps: list[Step] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
-        steps += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
+        statements: list[Statement] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
+        statements += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
         while rows := await self._query(sql.LAST, {"run": run}):
             number = int(rows[0][0])
             if last not in (None, number):
                 return False
             need = sql.IS_AT, {"run": run, "number": number}
-            [done] = await self._transact([Change([need], steps)])
+            [done] = await self._transact([Change([need], statements)])
             if done is not None:
                 return True
         return False
@@ -242,7 +242,7 @@ class DatabaseStore(SummaryReads):
         return sound_part(run, placed, last=rows[-1][0] if rows else 0)
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        need_following(events)
+        require_following(events)
         sound = (await self.sound(run)).events
         kept = sound[after - 1] if 0 < after <= len(sound) else None
         if kept is None or (events and events[0].before != kept.hash):
@@ -255,7 +255,7 @@ class DatabaseStore(SummaryReads):
         ]
         where = {"run": run, "after": after}
         [[written]] = await self._query(sql.LAST, where) or [[0]]
-        steps: list[Step] = [
+        statements: list[Statement] = [
             (sql.SET_ASIDE, [where]),
             (sql.CUT, [where]),
             (sql.FORGET_SUMMARY, [where]),
@@ -265,7 +265,7 @@ class DatabaseStore(SummaryReads):
             *self._note(f"{last} {run[:1000]}"),
         ]
         need = where | {"last": written, "hash": kept.hash}
-        [done] = await self._transact([Change([(sql.ENDS_WITH, need)], steps)])
+        [done] = await self._transact([Change([(sql.ENDS_WITH, need)], statements)])
         if done is None:
             raise stale(run, after + 1)
         self._wake({run: last} if events else {})
@@ -277,15 +277,15 @@ class DatabaseStore(SummaryReads):
 
     # Records: named JSON documents, each with a version.
 
-    async def put_records(self, records: Sequence[Record]) -> bool:
-        if not records:
+    async def put_documents(self, documents: Sequence[Document]) -> bool:
+        if not documents:
             return True
-        rows = [{**each._asdict(), "hash": _hash_of(each.body)} for each in records]
-        numbers = {record_name(each.kind, each.name): each.version for each in records}
+        rows = [{**each._asdict(), "hash": _hash_of(each.body)} for each in documents]
+        numbers = {document_name(each.kind, each.name): each.version for each in documents}
         notes = [f"{version} {name[:1000]}" for name, version in numbers.items()]
         change = Change(
             needs=[(sql.COMES_NEXT, row) for row in rows],
-            steps=[(sql.PUT_RECORD, rows), *self._note(*notes)],
+            statements=[(sql.PUT_RECORD, rows), *self._note(*notes)],
             made=[(sql.IS_PUT, row) for row in rows],
         )
         [done] = await self._transact([change])
@@ -293,12 +293,12 @@ class DatabaseStore(SummaryReads):
             self._followers.wake(numbers)
         return done is not None
 
-    async def record(self, kind: str, name: str) -> Record | None:
+    async def document(self, kind: str, name: str) -> Document | None:
         query = f"{sql.RECORDS} AND name = :name"
         rows = await self._query(query, {"kind": kind, "name": name})
-        return _record(rows[0]) if rows else None
+        return _document(rows[0]) if rows else None
 
-    async def records(
+    async def documents(
         self,
         kind: str,
         *,
@@ -307,7 +307,7 @@ class DatabaseStore(SummaryReads):
         after: tuple[str, str] | None = None,
         newest: bool = False,
         limit: int | None = None,
-    ) -> Sequence[Record]:
+    ) -> Sequence[Document]:
         given: dict[str, object] = {"kind": kind, "label": label, "state": state, "most": limit}
         given["place"], given["name"] = after or (None, None)
         order, beyond = ("DESC", "<") if newest else ("ASC", ">")
@@ -317,21 +317,21 @@ class DatabaseStore(SummaryReads):
         query += f" AND (place, name) {beyond} (:place, :name)" if after is not None else ""
         query += f" ORDER BY place {order}, name {order}"
         query += " LIMIT :most" if limit is not None else ""
-        return [_record(row) for row in await self._query(query, given)]
+        return [_document(row) for row in await self._query(query, given)]
 
-    async def remove_records(
+    async def remove_documents(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
         if not names:
             return 0
-        steps: list[Step] = [
+        statements: list[Statement] = [
             (statement, [{"kind": each, "name": name} for name in names])
             for statement, each in (
                 (sql.REMOVE_RECORD, kind),
                 *((sql.REMOVE_LABELLED, each) for each in labelled),
             )
         ]
-        [done] = await self._transact([Change((), steps)])
+        [done] = await self._transact([Change((), statements)])
         return done[0] if done else 0
 
     # Claims of runs, and the processes that make them.
@@ -369,11 +369,12 @@ class DatabaseStore(SummaryReads):
             "lease_s": beat.lease_s,
             "now": self._now().timestamp(),
         }
-        steps = [sql.BEAT]
+        statements = [sql.BEAT]
         if beat.process not in self._known_processes:
             self._known_processes.add(beat.process)
-            steps.append(sql.FORGET_PROCESSES)
-        await self._change_claim("", [each.format(now=self._dialect.now) for each in steps], row)
+            statements.append(sql.FORGET_PROCESSES)
+        statements = [each.format(now=self._dialect.now) for each in statements]
+        await self._change_claim("", statements, row)
 
     async def beats(self) -> Sequence[Beat]:
         given = {"now": self._now().timestamp()}
@@ -385,7 +386,7 @@ def _hash_of(text: object) -> str:
     return sha256(str(text).encode(errors="replace")).hexdigest()
 
 
-def _record(row: Sequence[Any]) -> Record:
+def _document(row: Sequence[Any]) -> Document:
     kind, name, version, body, label, place, state, run, digest = row
     altered = not isinstance(body, str) or _hash_of(body) != digest
-    return Record(kind, name, version, str(body), label, place, state, run, altered)
+    return Document(kind, name, version, str(body), label, place, state, run, altered)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ITS_OWN: Final = (
     *("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close"),
 )
-_LEFT_OUT: Final = ("put_records", "set_aside", "delete_run", "over_before")
+_LEFT_OUT: Final = ("put_documents", "set_aside", "delete_run", "over_before")
 
 
 class JournalsOnly(MemoryStore):

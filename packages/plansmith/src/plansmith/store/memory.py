@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
-from plansmith.plan.ids import record_name
-from plansmith.store_ports import Beat, Claim, News, Record, Sound
+from plansmith.plan.ids import document_name
+from plansmith.store_ports import Beat, Claim, Document, News, Sound, Store
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,7 +33,7 @@ _ANY_RUN: Final = ""  # the name that no run has
 _OVER: Final = "run_finished"
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Journals and results in dictionaries.
 
     Examples:
@@ -53,7 +53,7 @@ class MemoryStore:
         self._terms = 0
         self._statuses: dict[str, str] = {}
         self._summaries: dict[str, RunSummary] = {}
-        self._records: dict[tuple[str, str], Record] = {}
+        self._documents: dict[tuple[str, str], Document] = {}
 
     async def append(
         self,
@@ -246,7 +246,7 @@ class MemoryStore:
         self._news = [None if each and each.run == run else each for each in self._news]
         for kept in (self._statuses, self._summaries, self._claims, self._aside):
             kept.pop(run, None)
-        self._records = {key: each for key, each in self._records.items() if each.run != run}
+        self._documents = {key: each for key, each in self._documents.items() if each.run != run}
         return True
 
     async def tombstones(self) -> Sequence[Json]:
@@ -272,20 +272,20 @@ class MemoryStore:
         """Counts no value, as `prune` removes none."""
         return 0
 
-    async def put_records(self, records: Sequence[Record]) -> bool:
-        for each in records:
-            found = self._records.get((each.kind, each.name))
+    async def put_documents(self, documents: Sequence[Document]) -> bool:
+        for each in documents:
+            found = self._documents.get((each.kind, each.name))
             if each.version != (found.version if found else 0) + 1:
                 return False
-        for each in records:
-            self._records[each.kind, each.name] = each
-            self._wake(record_name(each.kind, each.name))
+        for each in documents:
+            self._documents[each.kind, each.name] = each
+            self._wake(document_name(each.kind, each.name))
         return True
 
-    async def record(self, kind: str, name: str) -> Record | None:
-        return self._records.get((kind, name))
+    async def document(self, kind: str, name: str) -> Document | None:
+        return self._documents.get((kind, name))
 
-    async def records(
+    async def documents(
         self,
         kind: str,
         *,
@@ -294,10 +294,10 @@ class MemoryStore:
         after: tuple[str, str] | None = None,
         newest: bool = False,
         limit: int | None = None,
-    ) -> Sequence[Record]:
+    ) -> Sequence[Document]:
         found = [
             each
-            for each in self._records.values()
+            for each in self._documents.values()
             if each.kind == kind
             and label in (None, each.label)
             and state in (None, each.state)
@@ -305,29 +305,29 @@ class MemoryStore:
         ]
         return sorted(found, key=_place, reverse=newest)[:limit]
 
-    async def remove_records(
+    async def remove_documents(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
-        gone = [key for key in self._records if key[0] == kind and key[1] in names]
-        self._records = {
+        gone = [key for key in self._documents if key[0] == kind and key[1] in names]
+        self._documents = {
             key: each
-            for key, each in self._records.items()
+            for key, each in self._documents.items()
             if key not in gone and not (each.kind in labelled and each.label in names)
         }
         return len(gone)
 
-    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        """Returns when a record has a later version than this."""
+    async def wait_document(self, kind: str, name: str, *, version: int) -> None:
+        """Returns when a document has a later version than this."""
 
         def is_later() -> bool:
-            found = self._records.get((kind, name))
+            found = self._documents.get((kind, name))
             return found is not None and found.version > version
 
-        await self._until(record_name(kind, name), is_later)
+        await self._until(document_name(kind, name), is_later)
 
     async def close(self) -> None:
         """Does nothing: nothing is open."""
 
 
-def _place(record: Record) -> tuple[str, str]:
-    return record.place, record.name
+def _place(document: Document) -> tuple[str, str]:
+    return document.place, document.name

@@ -66,7 +66,7 @@ class _Follower(NamedTuple):
 
 
 class Followers:
-    """Waits until a run or record, given by name, passes a given number.
+    """Waits until a run or document, given by name, passes a given number.
 
     `numbers` returns the last number of each name; `watch` runs while anyone waits and calls `look`
     when another process may have written.

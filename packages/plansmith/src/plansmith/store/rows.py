@@ -25,7 +25,7 @@ DOCTOR: Final = Sentence(
 Cells = tuple[int, str, str, str, str, str]
 
 
-def need_following(events: Sequence[Event]) -> None:
+def require_following(events: Sequence[Event]) -> None:
     """Refuses events of which one does not follow the one before it."""
     last = None
     for event in events:

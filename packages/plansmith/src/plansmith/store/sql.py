@@ -13,17 +13,17 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 
 Parameters = Mapping[str, object]
-Step = tuple[str, Sequence[Parameters]]
+Statement = tuple[str, Sequence[Parameters]]
 
 
 class Change(NamedTuple):
-    """Steps of one transaction; none is done unless each of `needs` finds a row.
+    """Statements of one transaction; none is done unless each of `needs` finds a row.
 
     Each of `made` finds a row if they were done by an earlier try whose answer was lost.
     """
 
     needs: Sequence[tuple[str, Parameters]]
-    steps: Sequence[Step]
+    statements: Sequence[Statement]
     made: Sequence[tuple[str, Parameters]] = ()
 
 
@@ -210,7 +210,7 @@ SQLITE: Final = Dialect(
 )
 
 
-def refuse_other_version(name: str, found: int) -> None:
+def require_same_version(name: str, found: int) -> None:
     """Refuses a store that another version of Plansmith wrote."""
     if found not in (0, VERSION):
         raise Misconfigured(

@@ -82,9 +82,10 @@ class SqliteStore(DatabaseStore):
     ) -> None:
         super().__init__(SQLITE, now=now)
         self._path = Path(path)
-        self._timeout_s = timeout_s
-        self._poll_s = poll_s
-        self._ledger = Ledger(self._path, synchronous=synchronous, timeout_s=timeout_s, now=now)
+        self._timeout_s, self._poll_s = timeout_s, poll_s
+        self._database = SqliteWriter(
+            self._path, synchronous=synchronous, timeout_s=timeout_s, now=now
+        )
         # One thread each: a connection is used by one at a time.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
@@ -107,7 +108,7 @@ class SqliteStore(DatabaseStore):
         with converting_errors(self._path):
             if self._reading is not None:
                 self._reading.close()
-            self._ledger.close()
+            self._database.close()
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
@@ -125,11 +126,11 @@ class SqliteStore(DatabaseStore):
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
             with converting_errors(self._path, was_open=self._was_open):
-                self._ledger.file.need()
+                self._database.file.need()
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
                     self._was_open = True
-                    self._ledger.file.need()
+                    self._database.file.need()
                 try:
                     return work(self._reading)
                 except sqlite3.Error:
@@ -148,7 +149,7 @@ class SqliteStore(DatabaseStore):
     async def _commit(self, batch: Sequence[Request]) -> None:
         loop = asyncio.get_running_loop()
         try:
-            work = loop.run_in_executor(self._writer, self._ledger.commit, batch)
+            work = loop.run_in_executor(self._writer, self._database.commit, batch)
         except RuntimeError:  # closed by another event loop
             raise closed() from None
         await asyncio.shield(work)
@@ -156,17 +157,17 @@ class SqliteStore(DatabaseStore):
     def _submit(self, request: Append) -> Awaitable[Any]:
         return self._queue.submit(request)
 
-    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
-        return await self._queue.submit(ChangeClaim(run, steps, given))
+    async def _change_claim(self, run: str, statements: Sequence[str], given: Parameters) -> Any:
+        return await self._queue.submit(ChangeClaim(run, statements, given))
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        return await self._in(self._writer, lambda: self._ledger.transact(changes))
+        return await self._in(self._writer, lambda: self._database.transact(changes))
 
     async def _watch(self) -> None:
         seen = -1
         while self._followers.any:
             # The writer's own commits do not count: those who wait hear of them at once.
-            version = await self._in(self._writer, self._ledger.others)
+            version = await self._in(self._writer, self._database.others)
             if version != seen:
                 seen = version
                 await self._followers.look()
@@ -191,7 +192,7 @@ class _Head(NamedTuple):
     term: int = 0
 
 
-class Ledger:
+class SqliteWriter:
     """The only connection that writes, used by one thread: a batch becomes one transaction."""
 
     def __init__(
@@ -243,9 +244,9 @@ class Ledger:
                 with transaction(self._opened()) as connection:
                     self._heads.clear()
                     connection.execute(SQLITE.take, {"count": 0})
-                    for needs, steps, _ in changes:
+                    for needs, statements, _ in changes:
                         met = all(connection.execute(*need).fetchone() for need in needs)
-                        done = (connection.executemany(*step).rowcount for step in steps)
+                        done = (connection.executemany(*each).rowcount for each in statements)
                         counts.append([*done] if met else None)
             except sqlite3.Error as error:
                 self._drop_broken(error)
@@ -292,8 +293,8 @@ class Ledger:
             with transaction(connection):
                 heads = self._append(connection, appends)
                 for claim in claims:
-                    for step in claim.steps:
-                        connection.execute(step, claim.given)
+                    for statement in claim.statements:
+                        connection.execute(statement, claim.given)
                     claim.result = connection.execute(CLAIM_OF, {"run": claim.run}).fetchone()
         finally:
             if in_hurry:

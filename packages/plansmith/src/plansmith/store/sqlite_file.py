@@ -17,7 +17,7 @@ from plansmith.errors import JournalDamaged, JournalError, Misconfigured, Plansm
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR
-from plansmith.store.sql import VERSION, refuse_other_version, tables
+from plansmith.store.sql import VERSION, require_same_version, tables
 
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
@@ -169,7 +169,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
                 hint=Sentence("give the store a file of its own"),
             )
         version = setting(connection, "user_version")
-        refuse_other_version(str(path), version)
+        require_same_version(str(path), version)
         if version == 0:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             for statement in tables(_IN_SQLITE):

@@ -149,7 +149,7 @@ def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
     return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
 
 
-class SummaryReads(ABC):
+class SummaryTable(ABC):
     """The part of a store over a database that lists and counts runs."""
 
     @abstractmethod

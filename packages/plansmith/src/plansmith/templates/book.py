@@ -21,7 +21,7 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Clock, Record, Store
+from plansmith.ports import Clock, Document, Store
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.template import (
     REQUEST,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), dialect_text="plansmith.formats.text")
 
-# Every version is a record of this kind. One that is removed is kept, for runs that use it.
+# Every version is a document of this kind. One that is removed is kept, for runs that use it.
 _KIND: Final = "template"
 _REMOVED: Final = "removed"
 
@@ -174,22 +174,22 @@ class TemplateBook:
         return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
 
     async def _keep(self, template: Template, by: e.Who) -> Template:
-        _refuse_errors(await self.problems(template))
+        _require_no_errors(await self.problems(template))
         newest = (await self.all()).get(template.name)
         if newest is not None and newest.substance() == template.substance():
             return newest
         if newest is not None:
-            _refuse_unsaved(newest)
+            _require_saved(newest)
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
         body = canonical_json(signed.to_json()).decode()
-        name, records = template.name, self._intake.store
+        name, store = template.name, self._intake.store
         while True:
-            last = await records.records(_KIND, label=name, newest=True, limit=1)
+            last = await store.documents(_KIND, label=name, newest=True, limit=1)
             number = int(last[0].place) + 1 if last else 1
-            new = Record(_KIND, f"{name}@{number}", 1, body, name, f"{number:09}")
-            if await records.put_records([new]):
+            new = Document(_KIND, f"{name}@{number}", 1, body, name, f"{number:09}")
+            if await store.put_documents([new]):
                 return signed.replace(version=number)
 
     async def remove(self, name: str) -> int:
@@ -202,15 +202,15 @@ class TemplateBook:
         template = await self.get(name)
         if template.name in self.shipped() and name not in await self.all():
             raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
-        _refuse_unsaved(template)
-        records = self._intake.store
+        _require_saved(template)
+        store = self._intake.store
         while True:
             found = [
                 each._replace(version=each.version + 1, state=_REMOVED)
-                for each in await records.records(_KIND, label=template.name, state="")
+                for each in await store.documents(_KIND, label=template.name, state="")
                 if "@" not in name or int(each.place) == template.version
             ]
-            if await records.put_records(found):
+            if await store.put_documents(found):
                 return len(found)
 
     async def problems(self, template: Template) -> list[Problem]:
@@ -244,7 +244,7 @@ class TemplateBook:
         """
         template = await self.get(name, language=language)
         given = dict(inputs or {})
-        _refuse_errors([*input_problems(template, given), *await self.problems(template)])
+        _require_no_errors([*input_problems(template, given), *await self.problems(template)])
         return bind(template.plan, with_defaults(template, given))
 
     async def use(
@@ -270,13 +270,13 @@ class TemplateBook:
         )
 
 
-def _refuse_unsaved(template: Template) -> None:
+def _require_saved(template: Template) -> None:
     if template.saved_at is None:
         why = Sentence("the program passes in the template '{name}' itself", name=template.name)
         raise Refused(why)
 
 
-def _refuse_errors(problems: Sequence[Problem]) -> None:
+def _require_no_errors(problems: Sequence[Problem]) -> None:
     if errors := [each for each in problems if each.severity is Severity.ERROR]:
         raise PlanInvalid(errors)
 
@@ -288,7 +288,7 @@ async def usable_templates(
 
     With `removed` also removed versions, for runs that were planned with them.
     """
-    kept = sorted(await store.records(_KIND), key=lambda each: each.label)
+    kept = sorted(await store.documents(_KIND), key=lambda each: each.label)
     known: dict[str, Template] = {}
     for each in kept:
         if removed or each.state != _REMOVED:

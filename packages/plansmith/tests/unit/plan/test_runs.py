@@ -18,8 +18,8 @@ from plansmith.plan.ids import Ids, uuid7
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
-    Conclude,
     Damaged,
+    EndOrReplan,
     Execute,
     MakePlan,
     Move,
@@ -216,7 +216,7 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
     [
         (run(), MakePlan()),
         (run(questions=ASKED), AwaitAnswer(("q",))),
-        (run(plan=PLAN, phase=PLANNING, changing=True), MakePlan(changed=True)),
+        (run(plan=PLAN, phase=PLANNING, change_asked=True), MakePlan(changed=True)),
         (run(plan=PLAN, phase=PLANNING), Execute(begun=False, needs_start=True)),
         (
             run(plan=PLAN, phase=PLANNING, options=RunOptions(mode="read_only")),
@@ -229,9 +229,9 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (run(plan=PLAN, phase=REVIEWING, approved="another"), AwaitReview(PLAN.hash)),
         (run(plan=PLAN, phase=RUNNING, paused=True), Paused()),
         (run(plan=PLAN, phase=RUNNING, paused=True, questions=ASKED), Paused(("q",))),
-        (run(plan=PLAN, phase=RUNNING, paused=True, cancel_asked=True), Conclude()),
-        (run(cancel_asked=True), Conclude()),
-        (run(plan=PLAN, phase=RunStatus.REPLANNING), Conclude()),
+        (run(plan=PLAN, phase=RUNNING, paused=True, cancel_asked=True), EndOrReplan()),
+        (run(cancel_asked=True), EndOrReplan()),
+        (run(plan=PLAN, phase=RunStatus.REPLANNING), EndOrReplan()),
         (run(phase=RunStatus.DONE), Over(RunStatus.DONE)),
         (run(phase=RUNNING, damage="event 3 is missing"), Damaged("event 3 is missing")),
         # Under way, it waits only when nothing else can be done.
@@ -268,7 +268,9 @@ def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
 
 
 def test_who_executes_a_run_says_when_no_step_can_start() -> None:
-    assert next_move(under_way(a=StepStatus.FAILED, b=StepStatus.WAITING), idle=True) == Conclude()
+    assert (
+        next_move(under_way(a=StepStatus.FAILED, b=StepStatus.WAITING), idle=True) == EndOrReplan()
+    )
     asking = under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY)
     assert next_move(asking, idle=True) == AwaitAnswer(("q",), begun=True)
 

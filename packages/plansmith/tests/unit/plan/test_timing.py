@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.timing import Timing, due, last_due, make_timing, need_valid_timing, next_fires
+from plansmith.plan.timing import (
+    Timing,
+    due,
+    last_due,
+    make_timing,
+    next_fires,
+    require_valid_timing,
+)
 
 
 def at(text: str) -> datetime:
@@ -131,7 +138,7 @@ def test_a_stored_timing_is_readable_where_its_zone_is_not_known() -> None:
     timing = Timing(daily_at="09:30", timezone="Mars/Olympus")
     assert Timing.model_validate(timing.to_json()) == timing
     with pytest.raises(Misconfigured, match="no time zone"):
-        need_valid_timing(timing)
+        require_valid_timing(timing)
 
 
 def test_timings_say_in_words_when_they_are() -> None:
