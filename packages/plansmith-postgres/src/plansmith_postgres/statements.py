@@ -11,11 +11,14 @@ from typing import Any, Final
 from plansmith.store.commit import Append
 from plansmith.store.sql import CLAIM, COLUMNS, PUT_AGAIN, SUM_UP_AGAIN, SUMMARY_COLUMNS, Dialect
 
+_RETURNING: Final = (
+    "RETURNING owner, term, coalesce((SELECT last FROM runs WHERE name = claims.run), 0)"
+)
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
     among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
-    claim=(CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + " RETURNING owner, term",),
+    claim=(CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + _RETURNING,),
     now="extract(epoch FROM clock_timestamp())::float8",
     notify="SELECT pg_notify(current_schema(), :note)",
 )

@@ -116,11 +116,13 @@ class PlanStore(Protocol):
 class Claim(NamedTuple):
     """Which process executes a run, and its term, which is higher than that of any claim before.
 
-    Without an owner the run was left in the middle, and any process may go on with it.
+    Without an owner the run was left in the middle, and any process may go on with it. `last` is
+    the number of the run's last event, if `claim` of the store returned it; else 0.
     """
 
     owner: str
     term: int
+    last: int = 0
 
 
 @dataclass(frozen=True, slots=True)

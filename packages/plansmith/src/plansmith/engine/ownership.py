@@ -93,9 +93,10 @@ class Ownership:
             claim = self._claims[run] = HeldClaim(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
         claim.uses += 1
+        claim.last = 0
         if not claim.term:
             try:
-                claim.term = await self._claim_in_store(run, force=force)
+                _, claim.term, claim.last = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(claim)
                 if not isinstance(error, RunBusy):
@@ -134,14 +135,14 @@ class Ownership:
         for tell in self._on_lost:
             tell(run)
 
-    async def _claim_in_store(self, run: str, *, force: bool) -> int:
-        """Claims a run, and returns the term."""
+    async def _claim_in_store(self, run: str, *, force: bool) -> Claim:
+        """Claims a run, and returns the claim."""
         await self.lease.begin()
         me, (instead_of, beats) = self.me(), self._left.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
             if found.owner == me:
-                return found.term
+                return found
             if not force:
                 await self._require_dead(run, found.owner)
             instead_of, beats = found.term, -1 if force else self._beats_of(found.owner)

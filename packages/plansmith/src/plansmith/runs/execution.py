@@ -29,6 +29,7 @@ from plansmith.templates.template import runs_templates
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.engine.call import Callees
+    from plansmith.engine.lease import HeldClaim
     from plansmith.ports import ReplyWriter
     from plansmith.runs import replies
     from plansmith.runs.planning import RunPlanning
@@ -95,7 +96,7 @@ class RunExecution:
         try:
             claim = journal.claim = await ownership.claim(journal.id)
             try:
-                if await self._may_begin(journal):
+                if await self._may_begin(journal, claim):
                     unfinished = await self._through_changes(journal, active)
             except (asyncio.CancelledError, StoreAway):
                 unfinished = not active.interrupted  # a server that runs may go on with it
@@ -116,9 +117,10 @@ class RunExecution:
         whole = partial(self._journals.whole, journal, results)
         return await self._journals.store_retry.until_done(whole)
 
-    async def _may_begin(self, journal: Journal) -> bool:
+    async def _may_begin(self, journal: Journal, claim: HeldClaim) -> bool:
         """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
-        if await journal.catch_up() and not may_execute(journal.run):
+        is_old = claim.last != len(journal.events) and await journal.catch_up()
+        if is_old and not may_execute(journal.run):
             return False
         if self._leaving:
             return False

@@ -341,7 +341,7 @@ class DatabaseStore(SummaryTable):
         found = None
         while found is None:  # let go this moment
             found = await self._change_claim(run, self._dialect.claim, given)
-        return Claim(str(found[0]), int(found[1]))
+        return Claim(*found)
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         step = sql.LEAVE if unfinished else sql.RELEASE
@@ -349,11 +349,11 @@ class DatabaseStore(SummaryTable):
 
     async def claim_of(self, run: str) -> Claim | None:
         rows = await self._query(sql.CLAIM_OF, {"run": run})
-        return Claim(str(rows[0][0]), int(rows[0][1])) if rows else None
+        return Claim(*rows[0][:2]) if rows else None
 
     async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
         rows = await self._query(sql.CLAIMS_BY if owner else sql.CLAIMS, {"owner": owner})
-        return [(str(run), Claim(str(who), int(term))) for run, who, term in rows]
+        return [(run, Claim(who, term)) for run, who, term in rows]
 
     async def beat(self, beat: Beat) -> None:
         machine, _, rest = beat.process.rpartition(" ")

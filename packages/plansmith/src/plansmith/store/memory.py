@@ -212,7 +212,7 @@ class MemoryStore(Store):
         if found is None or not found.owner or found.term == instead_of:
             self._terms += 1
             found = self._claims[run] = Claim(owner, self._terms)
-        return found
+        return found._replace(last=len(self._events.get(run, ())))
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""

@@ -169,7 +169,10 @@ CLAIM: Final = """
 """
 RELEASE: Final = "DELETE FROM claims WHERE run = :run AND term = :term"
 LEAVE: Final = "UPDATE claims SET owner = '' WHERE run = :run AND term = :term"
-CLAIM_OF: Final = "SELECT owner, term FROM claims WHERE run = :run"
+CLAIM_OF: Final = """
+    SELECT owner, term, coalesce((SELECT last FROM runs WHERE name = :run), 0)
+    FROM claims WHERE run = :run
+"""
 CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
 CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
 BEAT: Final = """

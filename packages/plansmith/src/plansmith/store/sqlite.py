@@ -359,7 +359,7 @@ class SqliteWriter:
         if head is None:
             # Its first event; it may have been claimed before.
             claim = self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
-            head = _Head(0, 0, "", claim[-1] if claim else 0)
+            head = _Head(0, 0, "", claim[1] if claim else 0)
         if request.term and request.term != head.term:
             request.error = taken_over(run)
             return False
