@@ -162,6 +162,7 @@ class Executor:
                 calls.launch(started)
                 if not calls.running:
                     continue
+                await asyncio.sleep(0)  # calls that wait for nothing end in this turn
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
@@ -380,7 +381,7 @@ class Executor:
             step=name,
             attempt=self._state.state_of(name).attempts + 1,
             # The same for the same call and inputs, so that a service can recognise a repeat.
-            key=f"{self._journal.id}/{name}/{call_mark(inputs)}",
+            key=f"{self._journal.id}/{name}/{call_mark(inputs, content)}",
             inputs=content.digest,
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",

@@ -223,8 +223,9 @@ class RunningCalls:
 
     def launch(self, started: Iterable[PreparedCall]) -> None:
         """Makes calls whose starts are written."""
+        loop = asyncio.get_running_loop()
         for ready in started:
-            self.running[ready.unit.name] = asyncio.create_task(self._work(*ready))
+            self.running[ready.unit.name] = loop.create_task(self._work(*ready))
 
     def _limit(self, unit: Unit) -> None:
         """Gives a call its time limit as it begins: what held it up before does not count."""

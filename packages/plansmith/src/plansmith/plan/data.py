@@ -201,11 +201,6 @@ def content_hash(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def call_mark(inputs: object) -> str:
-    """Returns what identifies a call: the same for equal inputs, in any order of keys."""
-    return content_hash(inputs)[:CALL_MARK_DIGITS]
-
-
 class Content(NamedTuple):
     """A value as it is stored, and the SHA-256 of that text, by which it is found."""
 
@@ -223,6 +218,16 @@ def content_of(value: Json | Content) -> Content:
         return value
     text = stored_json(value)
     return Content(hashlib.sha256(text).hexdigest(), text)
+
+
+def call_mark(inputs: Json, stored: Content | None = None) -> str:
+    """Returns what identifies a call: the same for equal inputs, in any order of keys.
+
+    `stored` is their content, if it was made: mostly in the order that is hashed here.
+    """
+    if stored is not None and stored.text == canonical_json(inputs):
+        return stored.digest[:CALL_MARK_DIGITS]
+    return content_hash(inputs)[:CALL_MARK_DIGITS]
 
 
 def same(left: Json, right: Json) -> bool:
