@@ -14,7 +14,7 @@ from plansmith.store.rows import Cells, rows_of
 from plansmith.store.sql import Parameters
 from plansmith.store.summaries import SummaryCells
 
-_TURNS: Final = 3  # of the event loop
+_TURNS: Final = 2  # of the event loop
 
 
 @dataclass(slots=True, eq=False)
