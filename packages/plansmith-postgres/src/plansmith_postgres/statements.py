@@ -8,17 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.store import sql
 from plansmith.store.commit import Append
-from plansmith.store.sql import CLAIM, COLUMNS, PUT_AGAIN, SUM_UP_AGAIN, SUMMARY_COLUMNS, Dialect
 
-_RETURNING: Final = (
-    "RETURNING owner, term, coalesce((SELECT last FROM runs WHERE name = claims.run), 0)"
-)
-POSTGRES: Final = Dialect(
+POSTGRES: Final = sql.Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
     among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
-    claim=(CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + _RETURNING,),
+    claim=(
+        sql.CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + f" RETURNING {sql.CLAIM_ROW}",
+    ),
     now="extract(epoch FROM clock_timestamp())::float8",
     notify="SELECT pg_notify(current_schema(), :note)",
 )
@@ -30,17 +29,17 @@ def for_postgres(statement: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
-_SUMS: Final = ", ".join(f"sum.{each}" for each in SUMMARY_COLUMNS.split(", "))
+_SUMS: Final = ", ".join(f"sum.{each}" for each in sql.SUMMARY_COLUMNS.split(", "))
 APPEND: Final = (
     Path(__file__)
     .with_name("append.sql")
     .read_text(encoding="utf-8")
     .format(
-        columns=COLUMNS,
-        summary_columns=SUMMARY_COLUMNS,
+        columns=sql.COLUMNS,
+        summary_columns=sql.SUMMARY_COLUMNS,
         sums=_SUMS,
-        sum_up_again=SUM_UP_AGAIN,
-        put_again=PUT_AGAIN,
+        sum_up_again=sql.SUM_UP_AGAIN,
+        put_again=sql.PUT_AGAIN,
     )
 )
 HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"

@@ -173,22 +173,6 @@ def _changed(draw: st.DrawFn, step: dict[str, Any]) -> dict[str, Any]:
 
 
 PAIRS = plans().flatmap(lambda plan: st.tuples(st.just(plan), edited(plan)))
-TRIPLES = plans().flatmap(lambda plan: st.tuples(st.just(plan), edited(plan), edited(plan)))
-REORDERED = (
-    plans(8)
-    .filter(lambda plan: len(plan.steps) > 2)
-    .flatmap(
-        lambda plan: st.tuples(
-            st.just(plan),
-            edited(plan).flatmap(
-                lambda edit: st.permutations(edit.steps).map(
-                    lambda steps: edit.replace(steps=tuple(steps))
-                )
-            ),
-            edited(plan),
-        )
-    )
-)
 
 
 @given(PAIRS)

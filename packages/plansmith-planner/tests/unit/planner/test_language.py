@@ -199,11 +199,7 @@ def test_only_use_of_something_that_is_no_tool_is_left_to_the_reviewer() -> None
 UNDERSTOOD = [
     ("every weekday at 9 summarise the news", "cron 0 9 * * 1-5 UTC", "summarise the news"),
     ("every 15 minutes check the queue", "every 15 minutes", "check the queue"),
-    (
-        "check the queue every fifteen minutes and mail me",
-        "every 15 minutes",
-        "check the queue and mail me",
-    ),
+    ("check it every fifteen minutes and mail me", "every 15 minutes", "check it and mail me"),
     ("Check the weather daily at 07:15.", "daily at 07:15 UTC", "Check the weather."),
     ("on the first of each month send the invoice", "cron 0 9 1 * * UTC", "send the invoice"),
     ("Every Monday and Thursday at 10am, mail me", "cron 0 10 * * 1,4 UTC", "mail me"),
@@ -214,11 +210,7 @@ UNDERSTOOD = [
     ("every weekend at 10 water the plants", "cron 0 10 * * 6,0 UTC", "water the plants"),
     ("ping the server once an hour", "every hour", "ping the server"),
     ("every half hour ping it", "every 30 minutes", "ping it"),
-    (
-        "on the last Friday of every month at 18:00 do the books",
-        "cron 0 18 * * 5L UTC",
-        "do the books",
-    ),
+    ("on the last Friday of every month at 18:00 pay", "cron 0 18 * * 5L UTC", "pay"),
     ("on the last day of each month at noon pay", "cron 0 12 L * * UTC", "pay"),
     ("every month on the 1st at 8 do it", "cron 0 8 1 * * UTC", "do it"),
     ("every day at 9 and 17 look", "cron 0 9,17 * * * UTC", "look"),

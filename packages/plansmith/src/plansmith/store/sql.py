@@ -169,10 +169,8 @@ CLAIM: Final = """
 """
 RELEASE: Final = "DELETE FROM claims WHERE run = :run AND term = :term"
 LEAVE: Final = "UPDATE claims SET owner = '' WHERE run = :run AND term = :term"
-CLAIM_OF: Final = """
-    SELECT owner, term, coalesce((SELECT last FROM runs WHERE name = :run), 0)
-    FROM claims WHERE run = :run
-"""
+CLAIM_ROW: Final = "owner, term, coalesce((SELECT last FROM runs WHERE name = :run), 0)"
+CLAIM_OF: Final = f"SELECT {CLAIM_ROW} FROM claims WHERE run = :run"  # noqa: S608 - a constant
 CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
 CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
 BEAT: Final = """
