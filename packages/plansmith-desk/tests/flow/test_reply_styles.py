@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plansmith import PlanInvalid, Plansmith, read_plan, tool
-from plansmith.engine.journal import results_left
+from plansmith.engine.journal import readable_results
 from plansmith.formats.native import schema, try_read_plan
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -59,7 +59,7 @@ async def answer_of(model: Any, made: Plan) -> str:
     async with Plansmith(model=model, tools=[look]) as smith:
         run = await smith.run((await smith.submit(made)).id)
         assert run.status is RunStatus.DONE
-        return str((await results_left(smith.store, run))["say"])
+        return str((await readable_results(smith.store, run))["say"])
 
 
 async def test_a_model_gets_the_instruction_the_results_and_the_style_as_data() -> None:

@@ -22,6 +22,7 @@ from plansmith.errors import Misconfigured
 PREFIX: Final = "plansmith."
 # What can be brought, and the extra of ours that brings it.
 GROUPS: Final[Mapping[str, str]] = {
+    # `default` plans, `threads` are conversations; `answers`, `reads` and `conversations` help.
     "planners": "planner",
     "models": "desk",
     "shelves": "desk",

@@ -183,7 +183,8 @@ class Call:
 
     key: str
     attempt: int = 1
-    is_stopped: Callable[[], bool] = lambda: False  # else a cancelled call may be made again
+    # False if only this try ends, as by its time limit: the call may be made again.
+    is_stopped: Callable[[], bool] = lambda: False
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None

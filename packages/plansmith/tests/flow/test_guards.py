@@ -16,6 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import StepDone
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.plan.steps import RULES
 from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
@@ -152,3 +153,14 @@ async def test_an_open_question_is_asked_again_once_what_comes_before_it_has_run
     assert (place.calls("look"), place.calls("pay")) == (2, 0)
     assert (await answered(app, run, "sure", "yes")).status is RunStatus.DONE
     assert place.calls("pay") == 1
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+async def test_what_a_tool_gave_is_asked_about_also_in_an_argument_named_like_a_rule(
+    name: str,
+) -> None:
+    place = Place()
+    change = {"id": "p", "tool": "pay", "inputs": {name: "{{look.list}}"}}
+    run = await place.begin(plan({"id": "look", "tool": "look"}, change))
+    assert (run.status, [*run.questions]) == (RunStatus.ASKING, ["data:p?1"])
+    assert place.calls() == 0

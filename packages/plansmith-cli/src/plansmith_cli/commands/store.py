@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.app import Plansmith
-from plansmith.engine.ownership import LiveProcess
+from plansmith.engine.ownership import KnownProcess
 from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, PlansmithError, StoreAway
 from plansmith.plan.data import Json
@@ -273,13 +273,13 @@ async def _workers(session: Session) -> None:
     session.print_as({"processes": rows, "waiting_runs": waiting}, lines)
 
 
-def _state(found: LiveProcess) -> str:
+def _state(found: KnownProcess) -> str:
     if not found.lives:
         return "gone"
     return "draining" if found.beat.about.draining else "lives"
 
 
-def _row(found: LiveProcess) -> dict[str, Json]:
+def _row(found: KnownProcess) -> dict[str, Json]:
     about = found.beat.about
     return {
         "process": found.beat.process,
@@ -294,7 +294,7 @@ def _row(found: LiveProcess) -> dict[str, Json]:
     }
 
 
-def _process_line(found: LiveProcess) -> str:
+def _process_line(found: KnownProcess) -> str:
     beat, about, count = found.beat, found.beat.about, len(found.runs)
     what = padded(ui.own_text(f"worker.kind_{about.kind}"), 8)
     state = padded(ui.own_text(f"worker.state_{_state(found)}"), 8)

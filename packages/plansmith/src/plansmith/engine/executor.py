@@ -30,7 +30,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
-from plansmith.review.settings import MOST_ITEMS
 
 FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
 
@@ -64,20 +63,20 @@ class Executor:
         *,
         callees: Callees,
         results: Mapping[str, Json],
-        call_answers: Mapping[str, Reply] | None = None,
-        templates: Mapping[str, Plan] | None = None,
-        limits: Limits | None = None,
-        most_items: int = MOST_ITEMS,
-        durations: Mapping[str, float] | None = None,
-        budget: Budget | None = None,
-        pacing: Pacing | None = None,
-        opening: Sequence[e.AnyBody] = (),
-        end: Callable[[], e.RunFinished | None] = lambda: None,
+        call_answers: Mapping[str, Reply],
+        templates: Mapping[str, Plan],
+        limits: Limits,
+        most_items: int,
+        durations: Mapping[str, float],
+        budget: Budget | None,
+        pacing: Pacing | None,
+        opening: Sequence[e.AnyBody],
+        end: Callable[[], e.RunFinished | None],
     ) -> None:
         self.is_executing = False
         self.leaves = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
-        self._limits, self._templates = limits or Limits(), templates or {}
+        self._limits, self._templates = limits, templates
         self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
@@ -89,9 +88,9 @@ class Executor:
             journal,
             budget=self._budget,
             results=results,
-            call_answers=call_answers or {},
+            call_answers=call_answers,
             templates=self._templates,
-            durations=durations or {},
+            durations=durations,
             limits=self._limits,
             clock=self._clock,
         )
@@ -119,7 +118,7 @@ class Executor:
         self.wakeups.open()
         self.is_executing = True
         try:
-            if not self._is_cancelled:  # else in a process that died
+            if not self._is_cancelled:  # else the process that was to obey it died
                 await self._open()
             await self._enter(self._journal.run)
             await self._loop()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 SYSTEM: Final = e.Actor(kind="system")
-Entry = e.Entry
 Write = Callable[[], Awaitable[None]]
 _LOOKS: Final = 3
 _SHORT: Final = 1000
@@ -45,7 +44,7 @@ class Journal:
         self.claim: HeldClaim | None = None
         # Waits while the store is away, for whoever executes or plans the run.
         self.retry: StoreRetry | None = None
-        # Readable events after the last good one, and the last event's number.
+        # Readable events after the last good one, and the last event's number, when it was read.
         self.beyond: Sequence[e.Event] = ()
         self.last = 0
 
@@ -158,7 +157,7 @@ class Journal:
 
     async def append(
         self,
-        *bodies: Entry,
+        *bodies: e.Entry,
         by: e.Actor = SYSTEM,
         values: Sequence[Json | Content] = (),
         at: datetime | None = None,
@@ -240,22 +239,22 @@ class Journal:
                 return
 
     def _next_events(
-        self, bodies: Sequence[Entry], by: e.Actor = SYSTEM, at: datetime | None = None
+        self, bodies: Sequence[e.Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
         last = self.events[-1] if self.events else None
         return e.next_events(bodies, run=self.id, by=by, at=at or self._clock.now(), last=last)
 
-    def following(self, *entries: Entry) -> list[e.Event]:
+    def following(self, *entries: e.Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
         if self._fits(entries):  # nearly always; one by one takes the square of their number
             return self._next_events(entries)
-        fitting: list[Entry] = []
+        fitting: list[e.Entry] = []
         for each in entries:
             fitting += [each] if self._fits([*fitting, each]) else []
         return self._next_events(fitting)
 
-    def _fits(self, entries: Sequence[Entry]) -> bool:
+    def _fits(self, entries: Sequence[e.Entry]) -> bool:
         try:
             apply(self._run, self._next_events(entries))
         except JournalDamaged:
@@ -311,7 +310,7 @@ async def whole_run(store: Store, run: Run, results: Mapping[str, Json] | None =
             results = await _load(store, unread)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
-            results = await results_left(store, run)
+            results = await readable_results(store, run)
             run = run.replace(damage=run.damage or _text(damage))
     if run.report_hash:
         run = run.replace(report_text=ReportText(str(await store.get(run.report_hash))))
@@ -334,7 +333,7 @@ async def _load(store: Store, digests: Mapping[str, str]) -> dict[str, Json]:
     return dict(zip(digests, await store.get_many([*digests.values()]), strict=True))
 
 
-async def results_left(store: Store, run: Run) -> dict[str, Json]:
+async def readable_results(store: Store, run: Run) -> dict[str, Json]:
     """Loads the results of a damaged run that can still be read."""
     results: dict[str, Json] = {}
     for name, step in run.steps.items():

@@ -24,7 +24,8 @@ LEASE_S: Final = 20.0
 _RENEWALS: Final = 4
 # An answer that takes longer than this may have come while the process was stopped.
 _STOPPED_S: Final = 1.0
-# A silent process is watched for this part of its lease: only that is no jump of a clock.
+# A silent process is watched for this part of its lease: silence that was watched from here comes
+# from no clock that jumped.
 _WATCHED: Final = 0.3
 
 

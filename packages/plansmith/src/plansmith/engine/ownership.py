@@ -24,7 +24,7 @@ _FEW: Final = 50
 Liveness: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
-class LiveProcess(NamedTuple):
+class KnownProcess(NamedTuple):
     """A process, what it said about itself, whether it lives, and the runs it executes."""
 
     beat: Beat
@@ -103,10 +103,6 @@ class Ownership:
                     self.lease.recheck_claims()  # it may have been claimed
                 raise
         return claim
-
-    def hold(self, claim: HeldClaim) -> None:
-        """Counts one more task for a run that this process owns already."""
-        claim.uses += 1
 
     async def release(self, claim: HeldClaim, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
@@ -234,14 +230,14 @@ class Ownership:
         me = self.me()
         return {each for each in names if each != me and self._state(each) != "alive"}
 
-    async def processes(self) -> list[LiveProcess]:
+    async def processes(self) -> list[KnownProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
         await self._others.refresh()
         runs: dict[str, list[str]] = {}
         for run, (claim, _) in (await self.states()).items():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            LiveProcess(beat, self._state(name) == "alive", tuple(runs.get(name, ())))
+            KnownProcess(beat, self._state(name) == "alive", tuple(runs.get(name, ())))
             for name, beat in self._others.beats.items()
         ]
         return [each for each in found if each.lives or each.runs]

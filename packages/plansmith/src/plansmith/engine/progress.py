@@ -203,7 +203,8 @@ class PreparedCall(NamedTuple):
 class RunningCalls:
     """Makes calls within their time limits; `ended` gets the outcome of each, unless cancelled.
 
-    One timer watches all calls: one a call costs 5 % of the processor time of a short step.
+    One timer watches all calls: a timer for each would cost 5 % of the processor time of a short
+    step.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class RunningCalls:
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
         # Until when calls may take, by the time of the event loop; those that took longer.
-        self._limits: dict[str, float] = {}
+        self._deadlines: dict[str, float] = {}
         self._late: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -227,23 +228,23 @@ class RunningCalls:
         for ready in started:
             self.running[ready.unit.name] = loop.create_task(self._work(*ready))
 
-    def _limit(self, unit: Unit) -> None:
+    def _set_deadline(self, unit: Unit) -> None:
         """Gives a call its time limit as it begins: what held it up before does not count."""
         limit = asyncio.get_running_loop().time() + self._callees.timeout(unit)
-        self._limits[unit.name] = limit
+        self._deadlines[unit.name] = limit
         if self._timer is None or limit < self._timer.when():
             self._stop_late()
 
     def _stop_late(self) -> None:
         """Cancels the calls that take too long, and comes again at the next limit."""
         loop = asyncio.get_running_loop()
-        for name in [name for name, limit in self._limits.items() if limit <= loop.time()]:
-            del self._limits[name]
+        for name in [name for name, limit in self._deadlines.items() if limit <= loop.time()]:
+            del self._deadlines[name]
             self._late.add(name)
             self.running[name].cancel()
         if self._timer is not None:
             self._timer.cancel()
-        limit = min(self._limits.values(), default=None)
+        limit = min(self._deadlines.values(), default=None)
         self._timer = loop.call_at(limit, self._stop_late) if limit is not None else None
 
     async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, prefetched: str) -> None:
@@ -251,7 +252,7 @@ class RunningCalls:
             if prefetched:
                 outcome: Outcome = Done(await self._value(prefetched))
             else:
-                self._limit(unit)
+                self._set_deadline(unit)
                 outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:
@@ -263,7 +264,7 @@ class RunningCalls:
                 outcome = self._callees.failure_after_call(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
             outcome = self._callees.failure_after_call(unit, named(error), again=True)
-        self._limits.pop(unit.name, None)
+        self._deadlines.pop(unit.name, None)
         self._late.discard(unit.name)
         self._ended(unit.name, outcome)
 

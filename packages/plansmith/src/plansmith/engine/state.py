@@ -126,18 +126,18 @@ class UnitStates:
         """
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
-        done = {name for name in units if self.status(name) is StepStatus.DONE}
+        done = {name for name in units if self.status_at_rest(name) is StepStatus.DONE}
         if self.resting and any(self.resting.get(name) in _PERHAPS_DONE for name in units):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
-                late = (self.status(need) is not StepStatus.DONE for need in graph[name])
+                late = (self.status_at_rest(need) is not StepStatus.DONE for need in graph[name])
                 if self.resting.get(name) in _PERHAPS_DONE and any(late):
                     early.add(name)
         lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
         self.queue.add(graph, lengths, done=done)
 
-    def status(self, name: str) -> StepStatus | None:
+    def status_at_rest(self, name: str) -> StepStatus | None:
         """Returns the status of a unit that rests; one that the plan skipped counts as done."""
         return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
 
@@ -401,7 +401,7 @@ class UnitStates:
         """Updates the group of an ended part: queues the next part, or ends the whole step."""
         group = self.groups.get(unit.parent or "")
         if group is not None:
-            group.end(unit.name, self.status(unit.name) or StepStatus.SKIPPED)
+            group.end(unit.name, self.status_at_rest(unit.name) or StepStatus.SKIPPED)
             self._queue_next(group)
             self._end_if_over(group)
 

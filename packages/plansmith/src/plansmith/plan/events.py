@@ -76,6 +76,71 @@ class RunCreated(EventBody, frozen=True, kw_only=True):
     folder: str = ""
 
 
+class PlanningBody(EventBody, frozen=True, kw_only=True):
+    """What planning used: calls and tokens of each of the `models`; `record` is what they said."""
+
+    tokens: Count = 0
+    cost: str = ""
+    record: str = ""
+    models: dict[str, tuple[Count, Count]] = {}
+
+
+class Triaged(PlanningBody, frozen=True, kw_only=True):
+    """Triage decided what a request needs."""
+
+    decision: planning.Decision
+    reason: ShownField = ""
+    query: str = ""
+
+
+class PrefetchStarted(EventBody, frozen=True, kw_only=True):
+    """A read is about to be made before its plan is complete; stored before the call."""
+
+    key: str
+    tool: str
+    inputs: str
+
+
+class PrefetchEnded(EventBody, frozen=True, kw_only=True):
+    """A prefetched read has ended; without `seconds`, its process died and nobody knows when."""
+
+    key: str
+    result: str = ""
+    error: ShownField = ""
+    seconds: Seconds | None = None
+    tokens: Count = 0
+    cost: str = ""
+
+
+class PlanningFailed(PlanningBody, frozen=True, kw_only=True):
+    """Planning gave no usable plan."""
+
+    reason: ShownField
+    problems: tuple[Problem, ...] = ()
+
+
+class PlanProposed(PlanningBody, frozen=True, kw_only=True):
+    """A new or revised plan, its problems, and how it was made.
+
+    `origin` is who made it, and `acts` are the steps that change something, by what was known of
+    their tools then. `templates` are the plans of the templates that it runs, at every depth, by
+    name, and `earlier` the content hashes of the results of earlier runs that it uses: the run uses
+    exactly these. `restores` is the number of the event whose plan stands again.
+    """
+
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    origin: planning.PlanOrigin = "model"
+    cause: ShownField = ""
+    acts: tuple[str, ...] = ()
+    estimate: planning.Estimate | None = None
+    metrics: planning.PlanningFigures | None = None
+    picks: tuple[planning.PickedTool, ...] = ()
+    templates: dict[str, Plan] = {}
+    earlier: dict[str, str] = {}
+    restores: Count = 0
+
+
 class ReviewAsked(EventBody, frozen=True, kw_only=True):
     """A person is asked to approve a plan; `drops` are approved calls that it does not make."""
 
@@ -178,117 +243,6 @@ class RunStarted(EventBody, frozen=True, kw_only=True):
 
     hash: str
     reason: ShownField = ""
-
-
-class RunPaused(EventBody, frozen=True, kw_only=True):
-    """No new step starts until the run is resumed."""
-
-    reason: ShownField = ""
-
-
-class RunResumed(EventBody, frozen=True, kw_only=True):
-    """A paused run continues; with a `reason`, one that was taken from a living process."""
-
-    reason: ShownField = ""
-
-
-class RunRepaired(EventBody, frozen=True, kw_only=True):
-    """A damaged journal goes on, paused: `aside` events were set aside, `lost` cannot be read."""
-
-    aside: Count = 0
-    lost: Count = 0
-    reason: ShownField = ""
-
-
-class CancelAsked(EventBody, frozen=True, kw_only=True):
-    """Somebody asked to cancel the run."""
-
-    reason: ShownField = ""
-
-
-class ReplanStarted(EventBody, frozen=True, kw_only=True):
-    """A new plan is being made while the run is under way."""
-
-    cause: ShownField
-    kind: Literal["failure", "advice", "person", "iteration", "rethink"] = "failure"
-
-
-class ReportMade(EventBody, frozen=True, kw_only=True):
-    """The request was answered without a plan; `result` is the hash of the answer."""
-
-    result: str
-
-
-class RunFinished(EventBody, frozen=True, kw_only=True):
-    """The run is over."""
-
-    status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
-    reason: ShownField = ""
-
-
-class PlanningBody(EventBody, frozen=True, kw_only=True):
-    """What planning used: calls and tokens of each of the `models`; `record` is what they said."""
-
-    tokens: Count = 0
-    cost: str = ""
-    record: str = ""
-    models: dict[str, tuple[Count, Count]] = {}
-
-
-class Triaged(PlanningBody, frozen=True, kw_only=True):
-    """Triage decided what a request needs."""
-
-    decision: planning.Decision
-    reason: ShownField = ""
-    query: str = ""
-
-
-class PrefetchStarted(EventBody, frozen=True, kw_only=True):
-    """A read is about to be made before its plan is complete; stored before the call."""
-
-    key: str
-    tool: str
-    inputs: str
-
-
-class PrefetchEnded(EventBody, frozen=True, kw_only=True):
-    """A prefetched read has ended; without `seconds`, its process died and nobody knows when."""
-
-    key: str
-    result: str = ""
-    error: ShownField = ""
-    seconds: Seconds | None = None
-    tokens: Count = 0
-    cost: str = ""
-
-
-class PlanningFailed(PlanningBody, frozen=True, kw_only=True):
-    """Planning gave no usable plan."""
-
-    reason: ShownField
-    problems: tuple[Problem, ...] = ()
-
-
-class PlanProposed(PlanningBody, frozen=True, kw_only=True):
-    """A new or revised plan, its problems, and how it was made.
-
-    `origin` is who made it, and `acts` are the steps that change something, by what was known of
-    their tools then. `templates` are the plans of the templates that it runs, at every depth, by
-    name, and `earlier` the content hashes of the results of earlier runs that it uses: the run uses
-    exactly these. `restores` is the number of the event whose plan stands again.
-    """
-
-    plan: Plan
-    problems: tuple[Problem, ...] = ()
-    origin: planning.PlanOrigin = "model"
-    cause: ShownField = ""
-    acts: tuple[str, ...] = ()
-    estimate: planning.Estimate | None = None
-    metrics: planning.PlanningFigures | None = None
-    picks: tuple[planning.PickedTool, ...] = ()
-    templates: dict[str, Plan] = {}
-    earlier: dict[str, str] = {}
-    restores: Count = 0
 
 
 class StepBody(EventBody, frozen=True, kw_only=True):
@@ -418,6 +372,52 @@ class StepReset(StepBody, frozen=True, kw_only=True):
 
     reason: ShownField = ""
     same_call: bool = False
+
+
+class RunPaused(EventBody, frozen=True, kw_only=True):
+    """No new step starts until the run is resumed."""
+
+    reason: ShownField = ""
+
+
+class RunResumed(EventBody, frozen=True, kw_only=True):
+    """A paused run continues; with a `reason`, one that was taken from a living process."""
+
+    reason: ShownField = ""
+
+
+class RunRepaired(EventBody, frozen=True, kw_only=True):
+    """A damaged journal goes on, paused: `aside` events were set aside, `lost` cannot be read."""
+
+    aside: Count = 0
+    lost: Count = 0
+    reason: ShownField = ""
+
+
+class CancelAsked(EventBody, frozen=True, kw_only=True):
+    """Somebody asked to cancel the run."""
+
+    reason: ShownField = ""
+
+
+class ReplanStarted(EventBody, frozen=True, kw_only=True):
+    """A new plan is being made while the run is under way."""
+
+    cause: ShownField
+    kind: Literal["failure", "advice", "person", "iteration", "rethink"] = "failure"
+
+
+class ReportMade(EventBody, frozen=True, kw_only=True):
+    """The request was answered without a plan; `result` is the hash of the answer."""
+
+    result: str
+
+
+class RunFinished(EventBody, frozen=True, kw_only=True):
+    """The run is over."""
+
+    status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
+    reason: ShownField = ""
 
 
 _Planning = RunCreated | Triaged | PrefetchStarted | PrefetchEnded | PlanningFailed | PlanProposed

@@ -67,7 +67,7 @@ class BudgetLimits(Record):
     Attributes:
         money: US dollars.
         tokens: Tokens of models.
-        steps: Calls of tools and agents.
+        steps: Calls of tools and agents, replies, and each new plan of a run under way.
         seconds: Time from the start of the run.
 
     Examples:

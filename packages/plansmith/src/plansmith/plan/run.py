@@ -247,7 +247,7 @@ class StepIndex:
 
 
 class Steps(dict[str, StepState]):
-    """The steps and parts of a run by name. A change costs the same whatever their number.
+    """The steps and parts of a run by name; a change costs the same whatever their number.
 
     `fold` changes a copy of its own; the one that a run has stays as it is. The index is made when
     it is first asked for, and brought up to date when it is asked for again.

@@ -1,8 +1,8 @@
 """Sentences for people: English text with fields, shown in the reader's language.
 
-A sentence is written where it is said. One that follows from a value, such as `status.done`, has a
-code; `sentences.json` has their English. Each package has a gettext catalogue for Chinese,
-`locale/zh.po` (entry point `plansmith.catalogues`).
+A sentence is written where it is said. One that follows from a value, such as `status.done`, or is
+said in several places has a code; `sentences.json` has their English. Each package has a gettext
+catalogue for Chinese, `locale/zh.po` (entry point `plansmith.catalogues`).
 """
 
 from __future__ import annotations

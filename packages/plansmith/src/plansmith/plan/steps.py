@@ -70,11 +70,16 @@ AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
 
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
-Place = tuple[Path, Json]
+PlacedValue = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
 MAX_OPTIONS: Final = 100
+
+
+def _is_in_rule(where: Path) -> bool:
+    """Tells whether a place is in a rule; an argument of a tool may have a rule's name."""
+    return where[1 if where[0] == "each" else 0] in RULES
 
 
 class StepFields(Record):
@@ -101,7 +106,7 @@ class StepFields(Record):
     # The fields that may hold references to values the step works with.
     ref_fields: ClassVar[tuple[str, ...]] = ()
 
-    def values_with_refs(self) -> Iterator[Place]:
+    def values_with_refs(self) -> Iterator[PlacedValue]:
         """Yields what may hold references, with its place: what the step works with, its rules."""
         for name in self.ref_fields:
             yield (name,), getattr(self, name)
@@ -163,8 +168,8 @@ class StepFields(Record):
         return next((each for each in self.after if each in skipped), "") or next(whole, "")
 
     def refs(self) -> Iterator[Ref]:
-        """Returns every well-formed reference to a value that the step works with."""
-        own = (found for found in self.references if RULES.isdisjoint(found.where[:2]))
+        """Returns the well-formed references to values that the step works with, without rules."""
+        own = (found for found in self.references if not _is_in_rule(found.where))
         return (found.ref for found in own if found.ref is not None)
 
     @model_serializer
@@ -305,7 +310,7 @@ SIGNS: Final = {
 
 def kind_of(value: object) -> str | None:
     """Returns the kind a step names, or the only kind that its fields allow."""
-    if not isinstance(value, (dict, Mapping)):  # a dict is known at once
+    if not isinstance(value, (dict, Mapping)):  # `dict` first: to look for a `Mapping` is slow
         return cast("str", getattr(value, "kind", None)) if isinstance(value, StepFields) else None
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
@@ -348,7 +353,7 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def values_with_refs(self) -> Iterator[Place]:
+    def values_with_refs(self) -> Iterator[PlacedValue]:
         yield from super().values_with_refs()
         yield from ((("each", *path), value) for path, value in self.each.values_with_refs())
 

@@ -19,8 +19,8 @@ class ReviewPolicy(Record):
 
     Attributes:
         ask: `writes` reviews plans that change something, `always` reviews all plans.
-        never_for: Name patterns of tools whose changes need no review. A tool whose effect is
-            final must be named in full.
+        never_for: Name patterns of tools whose changes need no review, and that get data of other
+            tools unasked. A tool whose effect is final must be named in full.
         most_items: How many items of a list from tools a map step may change before a person is
             asked, unless the step sets its own number.
         second_person: When the person who approves must be neither the one who asked for the plan

@@ -41,7 +41,10 @@ _OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 
 @dataclass(slots=True, eq=False)
 class _Active:
-    """A run that this process owns or is about to own; `interrupted` when it is to stop at once."""
+    """A run that this process owns or is about to own.
+
+    `interrupted`: it is to stop at once, another process has it, or nothing is left to stop.
+    """
 
     future: asyncio.Future[Run] = field(init=False)
     executor: Executor | None = None
@@ -119,7 +122,7 @@ class RunExecution:
 
     async def _may_begin(self, journal: Journal, claim: HeldClaim) -> bool:
         """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
-        is_old = claim.last != len(journal.events) and await journal.catch_up()
+        is_old = claim.last != len(journal.events) and bool(await journal.catch_up())
         if is_old and not may_execute(journal.run):
             return False
         if self._leaving:

@@ -15,7 +15,7 @@ from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
-from plansmith.engine.journal import SYSTEM, Entry, Journal
+from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
@@ -79,7 +79,7 @@ class NewRun:
     notes: Sequence[Problem] = ()
     reused: Sequence[e.StepReused] = ()
     reasons: Sequence[str] = ()
-    review_events: Sequence[Entry] | None = None
+    review_events: Sequence[e.Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def created(self, journals: Journals, policy: ReviewPolicy | None = None) -> e.RunCreated:
@@ -117,16 +117,16 @@ class Proposal:
     _: KW_ONLY
     earlier: UsableResults | None = None
     created: e.RunCreated | None = None
-    start: Sequence[Entry] = ()
-    then: Sequence[Entry] = ()
+    start: Sequence[e.Entry] = ()
+    then: Sequence[e.Entry] = ()
     reasons: Sequence[str] = ()
     drops: tuple[str, ...] = ()
-    review_events: Sequence[Entry] | None = None
+    review_events: Sequence[e.Entry] | None = None
     values: Sequence[Json] = ()
     by: e.Actor = SYSTEM
 
 
-def _without_reused(plan: Plan, then: Sequence[Entry]) -> Plan:
+def _without_reused(plan: Plan, then: Sequence[e.Entry]) -> Plan:
     """Returns a plan with the steps switched off whose results are reused."""
     reused = {each.step for each in then if isinstance(each, e.StepReused)}
     if not reused:
@@ -170,8 +170,8 @@ class PlanFacts:
 class _Snapshot:
     """The tools and the agents of now, and the facts of the plans seen last with them.
 
-    The tools are there four times: `Callees` to make calls, `Environment` to decide about reviews,
-    `Catalogue` to check plans, `Available` to tell planners.
+    The tools are there three times: `Callees` to make calls, `Environment` to decide about reviews,
+    `Catalogue` to check plans.
     Facts of a plan that uses results of earlier runs or has a schedule, and those that follow from
     its templates, are not kept: they also depend on the conversation, the machine and the store.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith import errors
-from plansmith.engine.journal import SYSTEM, Entry, Journal, whole_run
+from plansmith.engine.journal import SYSTEM, Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
 from plansmith.engine.recover import repair
@@ -149,7 +149,7 @@ class Journals:
         return journal
 
     async def write(
-        self, journal: Journal, decide: Callable[[Run], Sequence[Entry]], *, by: e.Actor = SYSTEM
+        self, journal: Journal, decide: Callable[[Run], Sequence[e.Entry]], *, by: e.Actor = SYSTEM
     ) -> bool:
         """Writes what is decided about a run, decided anew if others write at the same time.
 
@@ -241,8 +241,8 @@ class Journals:
         why = Sentence("{what} belongs to the folder {folder}", what=what, folder=folder)
         raise errors.OtherFolder(why, hint=hint)
 
-    def is_ours(self, run: Run) -> bool:
-        """Tells whether a run may be resumed here: same folder and same team."""
+    def may_resume(self, run: Run) -> bool:
+        """Tells whether a run is resumed here unasked: same folder, and the same team or none."""
         return self.is_here(run.folder) and run.options.team == self.team
 
     def require_ours(self, run: Run) -> None:

@@ -146,8 +146,8 @@ class RunLists:
         """Returns how many runs have each status."""
         counts, before = Counter(await self._store.status_counts()), ""
         if counts.pop(_UNTOLD, 0):  # those whose status no writer has told
-            lists, size = self._store, _AT_ONCE
-            while page := await lists.headlines(statuses=[_UNTOLD], before=before, limit=size):
+            store, size = self._store, _AT_ONCE
+            while page := await store.headlines(statuses=[_UNTOLD], before=before, limit=size):
                 before = page[-1].run
                 counts.update(one.status.value for _, one in await self._summed(page))
         return dict(counts)

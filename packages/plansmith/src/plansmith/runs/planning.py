@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question
-from plansmith.engine.journal import Entry, Journal, load_results, load_values
+from plansmith.engine.journal import Journal, load_results, load_values
 from plansmith.engine.progress import spending
 from plansmith.engine.recover import unended_prefetches
 from plansmith.errors import Misconfigured
@@ -46,7 +46,7 @@ CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 # Returns the events that replace the review of a new plan, such as an approval given before.
-StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
+StandingReview = Callable[[Run, Plan], Awaitable[Sequence[e.Entry] | None]]
 
 
 class EndReason(NamedTuple):

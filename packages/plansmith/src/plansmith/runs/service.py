@@ -256,7 +256,9 @@ class RunService:
         """
         journal = await self.journals.load_verified(run_id)
         journal.require_sound()
-        if self.execution.future_of(run_id) is not None or not self.journals.is_ours(journal.run):
+        if self.execution.future_of(run_id) is not None or not self.journals.may_resume(
+            journal.run
+        ):
             return None
         if isinstance(next_move(journal.run), MakePlan):
             if unplanned is not None:

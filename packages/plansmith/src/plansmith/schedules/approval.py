@@ -20,7 +20,7 @@ from plansmith.runs.decisions import ASK_ANOTHER, require_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
-    from plansmith.engine.journal import Entry
+    from plansmith.plan.events import Entry
     from plansmith.plan.run import Run
     from plansmith.plan.schedules import Schedule
     from plansmith.runs.intake import PlanIntake

@@ -116,8 +116,8 @@ class CommitQueue:
                     request.error = request.error or error
             _settle(batch)
             self._settled(batch)
-            # Callers go on first, and what short calls of theirs end with joins the next commit:
-            # a third of the commits of a hundred runs of ten quick steps.
+            # Callers go on first, and what their quick calls end with joins the next commit:
+            # half the commits of runs of quick steps that began at different times.
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
 

@@ -170,7 +170,7 @@ class DatabaseStore(SummaryTable):
             self._wake({each.run: each.events[-1].number for each in appends if each.events})
 
     def _note(self, *notes: str) -> list[Statement]:
-        """Returns the step that tells other processes, where a database does."""
+        """Returns the statement that tells other processes, where a database does."""
         rows = [{"note": each} for each in notes]
         return [(self._dialect.notify, rows)] if self._dialect.notify else []
 
@@ -275,7 +275,7 @@ class DatabaseStore(SummaryTable):
         rows = await self._query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
-    # Records: named JSON documents, each with a version.
+    # Documents: named JSON documents, each with a version.
 
     async def put_documents(self, documents: Sequence[Document]) -> bool:
         if not documents:
@@ -285,7 +285,7 @@ class DatabaseStore(SummaryTable):
         notes = [f"{version} {name[:1000]}" for name, version in numbers.items()]
         change = Change(
             needs=[(sql.COMES_NEXT, row) for row in rows],
-            statements=[(sql.PUT_RECORD, rows), *self._note(*notes)],
+            statements=[(sql.PUT_DOCUMENT, rows), *self._note(*notes)],
             made=[(sql.IS_PUT, row) for row in rows],
         )
         [done] = await self._transact([change])
@@ -294,7 +294,7 @@ class DatabaseStore(SummaryTable):
         return done is not None
 
     async def document(self, kind: str, name: str) -> Document | None:
-        query = f"{sql.RECORDS} AND name = :name"
+        query = f"{sql.DOCUMENTS} AND name = :name"
         rows = await self._query(query, {"kind": kind, "name": name})
         return _document(rows[0]) if rows else None
 
@@ -311,7 +311,7 @@ class DatabaseStore(SummaryTable):
         given: dict[str, object] = {"kind": kind, "label": label, "state": state, "most": limit}
         given["place"], given["name"] = after or (None, None)
         order, beyond = ("DESC", "<") if newest else ("ASC", ">")
-        query = sql.RECORDS + (" AND label = :label" if label is not None else "")
+        query = sql.DOCUMENTS + (" AND label = :label" if label is not None else "")
         of_state = "state" if label is None else "state || ''"  # by the index of the fewer: labels
         query += f" AND {of_state} = :state" if state is not None else ""
         query += f" AND (place, name) {beyond} (:place, :name)" if after is not None else ""
@@ -327,7 +327,7 @@ class DatabaseStore(SummaryTable):
         statements: list[Statement] = [
             (statement, [{"kind": each, "name": name} for name in names])
             for statement, each in (
-                (sql.REMOVE_RECORD, kind),
+                (sql.REMOVE_DOCUMENT, kind),
                 *((sql.REMOVE_LABELLED, each) for each in labelled),
             )
         ]
@@ -344,8 +344,8 @@ class DatabaseStore(SummaryTable):
         return Claim(*found)
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
-        step = sql.LEAVE if unfinished else sql.RELEASE
-        await self._change_claim(run, [step], {"run": run, "term": term})
+        statement = sql.LEAVE if unfinished else sql.RELEASE
+        await self._change_claim(run, [statement], {"run": run, "term": term})
 
     async def claim_of(self, run: str) -> Claim | None:
         rows = await self._query(sql.CLAIM_OF, {"run": run})

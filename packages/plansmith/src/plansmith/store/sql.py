@@ -48,7 +48,7 @@ VERSION: Final = 2
 # The cells of an event, of a summary and of a record.
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
-RECORD_COLUMNS: Final = "kind, name, version, body, label, place, state, run, hash"
+DOCUMENT_COLUMNS: Final = "kind, name, version, body, label, place, state, run, hash"
 
 
 def tables(dialect: Mapping[str, str]) -> list[str]:
@@ -131,8 +131,8 @@ ADD: Final = f"""
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 
-# Records.
-RECORDS: Final = f"SELECT {RECORD_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants
+# Documents, in the table `records`.
+DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants
 VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
 COMES_NEXT: Final = """
     SELECT 1 WHERE :version - 1 = coalesce(
@@ -143,14 +143,14 @@ IS_PUT: Final = """
     SELECT 1 FROM records
     WHERE kind = :kind AND name = :name AND version = :version AND hash = :hash
 """
-PUT_RECORD: Final = f"""
-    INSERT INTO records ({RECORD_COLUMNS})
+PUT_DOCUMENT: Final = f"""
+    INSERT INTO records ({DOCUMENT_COLUMNS})
     VALUES (:kind, :name, :version, :body, :label, :place, :state, :run, :hash)
     ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,
         label = excluded.label, place = excluded.place, state = excluded.state,
         run = excluded.run, hash = excluded.hash
 """  # noqa: S608 - constants
-REMOVE_RECORD: Final = "DELETE FROM records WHERE kind = :kind AND name = :name"
+REMOVE_DOCUMENT: Final = "DELETE FROM records WHERE kind = :kind AND name = :name"
 REMOVE_LABELLED: Final = "DELETE FROM records WHERE kind = :kind AND label = :name"
 
 # Claims and processes. An owner that may be silent only loses the run unless it has renewed its

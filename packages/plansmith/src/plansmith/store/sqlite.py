@@ -237,7 +237,7 @@ class SqliteWriter:
             ) from error
 
     def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        """Makes changes in one transaction; returns how many rows each step changed."""
+        """Makes changes in one transaction; returns how many rows each statement changed."""
         counts: list[list[int] | None] = []
         with converting_errors(self._path, was_open=self._was_open):
             try:

@@ -158,7 +158,7 @@ class SummaryTable(ABC):
 
     @abstractmethod
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        """Makes changes in one transaction; returns how many rows each step of each changed.
+        """Makes changes in one transaction; returns how many rows each statement of each changed.
 
         None stands for a change whose `needs` are not met.
         """

@@ -77,7 +77,7 @@ CREATE INDEX records_label ON records (kind, label, place, name);
 CREATE INDEX records_state ON records (kind, state, place, name);
 CREATE INDEX records_run ON records (run) WHERE run <> '';
 
--- Events that a repair took out of a damaged journal.
+-- Events that a repair took out of a damaged journal; tombstones of deleted runs.
 CREATE TABLE set_aside (
     {id},
     run text NOT NULL,
