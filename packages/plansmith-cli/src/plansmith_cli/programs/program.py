@@ -10,8 +10,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
 
-from plansmith.check.check_plan import check_plan
-from plansmith.engine.call import secret_uses
+from plansmith.check.check_plan import check_plan, secret_uses
 from plansmith.errors import PlanInvalid
 from plansmith.plan.earlier import uses_of
 from plansmith.plan.plan import Plan

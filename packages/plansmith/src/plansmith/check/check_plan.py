@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
 from plansmith.check.constraints import Constraint, constraint_problems
@@ -21,8 +21,11 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, StepFields, ToolStep
 from plansmith.plan.timing import Timing, require_valid_timing
+
+if TYPE_CHECKING:
+    from plansmith.ports import Secrets
 
 _MOST_GUESSES: Final = 4
 _TEXT_HINT: Final = Sentence(
@@ -296,3 +299,40 @@ class _Calls:
                 name=name,
             )
         yield problem(code, message, hint=self.guesses[key], step=step, path=(what,))
+
+
+class SecretUse(NamedTuple):
+    """A secret that a step names; `tool` is empty if it is used outside of a tool's inputs."""
+
+    step: str
+    name: str
+    tool: str
+
+
+def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
+    """Returns the secrets that a plan names."""
+    if refs.SECRET_MARK not in plan.stored_text:
+        return ()
+    uses: list[SecretUse] = []
+    for step in plan.steps:
+        inner: StepFields = step.inner
+        given = refs.secret_names(inner.inputs) if isinstance(inner, ToolStep) else []
+        for name in refs.secret_names(step.to_json()):
+            tool = inner.tool if isinstance(inner, ToolStep) and name in given else ""
+            uses.append(SecretUse(step.id, name, tool))
+    return tuple(uses)
+
+
+def secret_problems(plan: Plan, secrets: Secrets | None) -> Iterator[Problem]:
+    """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
+    for step, name, tool in secret_uses(plan):
+        flaw: str = Sentence("there is no secret '{name}'", name=name)
+        if not tool:
+            flaw = Sentence(
+                "the secret '{name}' would be readable here: use secrets only in inputs", name=name
+            )
+        elif secrets is not None:
+            flaw = secrets.flaw(name, tool)
+        if flaw:
+            hint = Sentence("set [secrets.{name}], and the tools it is for", name=name)
+            yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 import jsonschema_rs
 
@@ -32,57 +32,16 @@ from plansmith.errors import (
 )
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import SECRET_MARK, put_secrets, secret_names
+from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
     ReplyStep,
     ReplyStyle,
-    StepFields,
     ToolStep,
 )
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
-
-
-class SecretUse(NamedTuple):
-    """A secret that a step names; `tool` is empty if it is used outside of a tool's inputs."""
-
-    step: str
-    name: str
-    tool: str
-
-
-def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
-    """Returns the secrets that a plan names."""
-    if SECRET_MARK not in plan.stored_text:
-        return ()
-    uses: list[SecretUse] = []
-    for step in plan.steps:
-        inner: StepFields = step.inner
-        given = secret_names(inner.inputs) if isinstance(inner, ToolStep) else []
-        for name in secret_names(step.to_json()):
-            tool = inner.tool if isinstance(inner, ToolStep) and name in given else ""
-            uses.append(SecretUse(step.id, name, tool))
-    return tuple(uses)
-
-
-def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Iterator[Problem]:
-    """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
-    for step, name, tool in uses:
-        flaw: str = Sentence("there is no secret '{name}'", name=name)
-        if not tool:
-            flaw = Sentence(
-                "the secret '{name}' would be readable here: use secrets only in inputs", name=name
-            )
-        elif secrets is not None:
-            flaw = secrets.flaw(name, tool)
-        if flaw:
-            hint = Sentence("set [secrets.{name}], and the tools it is for", name=name)
-            yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))
-
 
 Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
-from plansmith.check.check_plan import check_plan, used_results
+from plansmith.check.check_plan import check_plan, secret_problems, used_results
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
-from plansmith.engine.call import Callees, secret_problems, secret_uses
+from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import Misconfigured, PlanInvalid
@@ -343,7 +343,7 @@ class PlanIntake:
         else:
             found = facts.problems
         # Which secrets are set may change at any time.
-        of_secrets = secret_problems(secret_uses(plan), self.secrets)
+        of_secrets = secret_problems(plan, self.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
             callees = snapshot.callees
