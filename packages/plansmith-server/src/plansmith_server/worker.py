@@ -126,7 +126,7 @@ class Worker:
         running = [*self._advancing]
         log.info("draining", runs=len(running), seconds=seconds)
         for smith in self._state.teams.all():
-            smith.runs.execution.leave_all()
+            smith.runs.execution.hand_over_all()
         cut_off = await background.settle(seconds, hurry)
         await background.close()
         await stopping

@@ -74,7 +74,7 @@ class Executor:
         end: Callable[[], e.RunFinished | None],
     ) -> None:
         self.is_executing = False
-        self.leaves = False  # another process is to go on
+        self.hands_over = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits, templates
         self._pacing = pacing
@@ -98,9 +98,9 @@ class Executor:
         self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
         self._calls = RunningCalls(callees, self._state.results, self.wakeups.put, journal.value)
 
-    def leave(self) -> None:
+    def hand_over(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
-        self.leaves = True
+        self.hands_over = True
         self.wakeups.wake_now()
 
     @property
@@ -115,11 +115,11 @@ class Executor:
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
-        self.wakeups.open()
+        self.wakeups.bind()
         self.is_executing = True
         try:
             if not self._is_cancelled:  # else the process that was to obey it died
-                await self._open()
+                await self._settle_interrupted()
             await self._enter(self._journal.run)
             await self._loop()
             if self._is_cancelled:
@@ -133,7 +133,7 @@ class Executor:
             self._budget.close()
         return self._journal.run
 
-    async def _open(self) -> None:
+    async def _settle_interrupted(self) -> None:
         """Records what became of calls interrupted by a crash; `run_started` comes with a step."""
         left = settle_after_crash(self._journal.run, self._templates, self._callees)
         if left:
@@ -248,7 +248,7 @@ class Executor:
 
     @property
     def _may_start(self) -> bool:
-        return not (self._journal.run.paused or self.leaves)
+        return not (self._journal.run.paused or self.hands_over)
 
     def _start(self) -> list[PreparedCall]:
         """Starts the steps that may start, and opens map and plan steps."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SYSTEM: Final = e.Actor(kind="system")
 Write = Callable[[], Awaitable[None]]
-_LOOKS: Final = 3
-_SHORT: Final = 1000
+_CONFIRMATIONS: Final = 3
+_LONGEST_RESULT: Final = 1000
 
 
 class Journal:
@@ -232,7 +232,7 @@ class Journal:
 
     async def _confirm(self, claim: HeldClaim) -> None:
         """Makes sure that this process, which may have been stopped, still owns the run."""
-        for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
+        for _ in range(_CONFIRMATIONS):  # it may be stopped meanwhile; or the store is that slow
             began = claim.lease.now()
             await self._until_answered(claim.confirm)
             if not claim.lease.may_be_over(began):
@@ -286,7 +286,7 @@ class Journal:
         kept = {
             name: each
             for name, each in read.items()
-            if not isinstance(each, dict | list) and len(str(each)) <= _SHORT
+            if not isinstance(each, dict | list) and len(str(each)) <= _LONGEST_RESULT
         }
         if kept and whole.last is self._run.last and not whole.damage:
             self._run = self._run.replace(steps=steps.with_results(kept))

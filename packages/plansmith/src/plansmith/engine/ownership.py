@@ -50,7 +50,7 @@ class Ownership:
         self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, claims=self._claims)
         self._others = OtherMachines(store, now=now)
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
-        self._left: dict[str, tuple[int, int]] = {}
+        self._dead_claims: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}
         self._on_lost: list[Callable[[str], None]] = []
 
@@ -134,7 +134,7 @@ class Ownership:
     async def _claim_in_store(self, run: str, *, force: bool) -> Claim:
         """Claims a run, and returns the claim."""
         await self.lease.begin()
-        me, (instead_of, beats) = self.me(), self._left.pop(run, (0, -1))
+        me, (instead_of, beats) = self.me(), self._dead_claims.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
             if found.owner == me:
@@ -216,7 +216,7 @@ class Ownership:
         left = {run: claim for run, (claim, state) in found if state == "dead"}
         # Of each owner once: a process that died may have left thousands of runs.
         beats = {owner: self._beats_of(owner) for owner in {each.owner for each in left.values()}}
-        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
+        self._dead_claims = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
 
     async def dead(self, processes: Collection[str]) -> set[str]:
         """Returns those of the processes that are dead for certain."""

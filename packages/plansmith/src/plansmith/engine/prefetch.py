@@ -28,7 +28,7 @@ from plansmith.ports import Call, Usage
 NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
 # A plan that begins at once waits so long for its reads; a slower one is made again by its step.
 _PATIENCE_S: Final = 2.0
-_MOST: Final = 4
+_MOST_AT_ONCE: Final = 4
 
 
 class _Read(NamedTuple):
@@ -57,7 +57,7 @@ class Prefetcher:
         if not isinstance(step, ToolStep) or step.disabled or step.needed or has_rules(step):
             return
         spec = self._callees.specs.get(step.tool)
-        if spec is None or spec.effect is not Effect.READ or len(self._tasks) >= _MOST:
+        if spec is None or spec.effect is not Effect.READ or len(self._tasks) >= _MOST_AT_ONCE:
             return
         name = _call_hash(step.tool, step.inputs)
         if name not in self._tasks and not step.references and not secret_names(step.inputs):

@@ -52,7 +52,7 @@ class Wakeups:
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at: datetime | None = None
 
-    def open(self) -> None:
+    def bind(self) -> None:
         """Binds it to the event loop that runs now."""
         self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._context: Context = copy_context()

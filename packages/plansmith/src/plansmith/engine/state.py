@@ -381,7 +381,7 @@ class UnitStates:
             return
         self.queue.finish(name)
         if unit.parent is not None:
-            self._leave(unit)
+            self._end_part(unit)
         elif unit.step.kind not in ("ask", "reply"):
             self.has_new_end = True
 
@@ -395,9 +395,9 @@ class UnitStates:
     def _end(self, name: str, status: StepStatus) -> None:
         self.resting[name] = status
         if name in self.units:
-            self._leave(self.units[name])
+            self._end_part(self.units[name])
 
-    def _leave(self, unit: Unit) -> None:
+    def _end_part(self, unit: Unit) -> None:
         """Updates the group of an ended part: queues the next part, or ends the whole step."""
         group = self.groups.get(unit.parent or "")
         if group is not None:

@@ -66,7 +66,7 @@ class RunExecution:
         self._planning, self._budgets, self._writer = planning, budgets, writer
         self._journals, self._intake = planning.journals, planning.intake
         self._active: dict[str, _Active] = {}
-        self._leaving = False
+        self._hands_over = False
         self._journals.ownership.on_lost(self._stop_lost)
 
     def future_of(self, run_id: str) -> asyncio.Future[Run] | None:
@@ -125,7 +125,7 @@ class RunExecution:
         is_old = claim.last != len(journal.events) and bool(await journal.catch_up())
         if is_old and not may_execute(journal.run):
             return False
-        if self._leaving:
+        if self._hands_over:
             return False
         if requests := await self._review_requests(journal.run):
             await journal.append(*requests)
@@ -176,7 +176,7 @@ class RunExecution:
                     executor = await self._execute_steps(journal, active)
                     if journal.run.phase.over and journal.summary is not None:
                         past.learn(journal.summary.calls)
-                    if executor.leaves and not journal.run.paused:
+                    if executor.hands_over and not journal.run.paused:
                         return True
                     wakes_at, idle = executor.wakes_at, True
                 case EndOrReplan():
@@ -194,7 +194,7 @@ class RunExecution:
         """Executes what can run now; with `pacing`, only as that allows."""
         made = partial(self._executor_for, journal, pacing or self._pacing(journal))
         executor = active.executor = await self._journals.store_retry.until_done(made)
-        executor.leaves = self._leaving
+        executor.hands_over = self._hands_over
         await executor.execute()
         return executor
 
@@ -315,12 +315,12 @@ class RunExecution:
                 written[name] = Unit(name, _from_part(step, missing, run.locale))
         return Pacing(last_replies=written) if written and not run.cancel_asked else None
 
-    def leave_all(self) -> None:
+    def hand_over_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""
-        self._leaving = True
+        self._hands_over = True
         for active in self._active.values():
             if active.executor is not None:
-                active.executor.leave()
+                active.executor.hand_over()
 
     def _stop_lost(self, run_id: str) -> None:
         active = self._active.get(run_id)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plansmith.plan.planning import PlanningFigures
 
 _PAGE: Final = 500
-_AT_ONCE: Final = 50
+_RUNS_A_PAGE: Final = 50
 _UNTOLD: Final = ""
 
 
@@ -146,7 +146,7 @@ class RunLists:
         """Returns how many runs have each status."""
         counts, before = Counter(await self._store.status_counts()), ""
         if counts.pop(_UNTOLD, 0):  # those whose status no writer has told
-            store, size = self._store, _AT_ONCE
+            store, size = self._store, _RUNS_A_PAGE
             while page := await store.headlines(statuses=[_UNTOLD], before=before, limit=size):
                 before = page[-1].run
                 counts.update(one.status.value for _, one in await self._summed(page))
@@ -160,8 +160,8 @@ class RunLists:
         """
         every = await self._store.unsummed()
         some = [each for each in every if executing or each.status != RunStatus.RUNNING]
-        for start in range(0, len(some), _AT_ONCE):
-            await self._keep(await self._summed(some[start : start + _AT_ONCE]))
+        for start in range(0, len(some), _RUNS_A_PAGE):
+            await self._keep(await self._summed(some[start : start + _RUNS_A_PAGE]))
 
     async def _summed(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
         """Returns the summaries of runs; reads the journals of those without a current one."""

@@ -29,11 +29,11 @@ from plansmith.store.summaries import OPEN, SummaryTable, cells_of
 from plansmith.store_ports import ProcessInfo
 
 _BODIES_AT_ONCE: Final = 10_000
-_FAR: Final = 2**63
+_BEYOND_ALL: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _HASH: Final = re.compile("[0-9a-f]{64}")
 # More rows are decoded in a thread, so that the event loop goes on.
-_FEW: Final = 64
+_FEW_ROWS: Final = 64
 # Followers of all runs wait under this name, which no run has.
 _ANY_RUN: Final = ""
 _ABOUT: Final = msgspec.json.Decoder(ProcessInfo)
@@ -91,7 +91,7 @@ class DatabaseStore(SummaryTable):
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         after = max(after, 0)
         rows = await self._query(sql.EVENTS, {"run": run, "after": after})
-        if len(rows) <= _FEW:
+        if len(rows) <= _FEW_ROWS:
             return read_journal(run, rows, after=after)
         return await asyncio.to_thread(read_journal, run, rows, after=after)
 
@@ -161,7 +161,7 @@ class DatabaseStore(SummaryTable):
 
     def _wake(self, numbers: Mapping[str, int]) -> None:
         # Whoever follows all runs asks for the position itself.
-        self._followers.wake({**numbers, _ANY_RUN: _FAR} if numbers else {})
+        self._followers.wake({**numbers, _ANY_RUN: _BEYOND_ALL} if numbers else {})
 
     def _settled(self, requests: Sequence[Request]) -> None:
         """Wakes those who follow runs that have new events."""
