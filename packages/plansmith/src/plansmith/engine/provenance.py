@@ -126,18 +126,17 @@ class Consent:
         callees = [*dict.fromkeys(self._acting(step))] if sources else []
         if not callees:
             return None
-        rounds = step.repeat.at_most if step.repeat is not None else 1
+        times = len(items) * (step.repeat.at_most if step.repeat is not None else 1)
         text = Sentence(
             "{callees} would be called up to {times} times, for {count} items of {list}. "
             "At most {most} go without asking. Allow all?",
             callees=callees,
-            times=len(items) * rounds,
+            times=times,
             count=len(items),
             list=value_line(step.over),
             most=most,
         )
-        callee, times = ", ".join(callees), len(items) * rounds
-        return _question(unit, {"over": items}, number, text, callee, sources, times)
+        return _question(unit, {"over": items}, number, text, ", ".join(callees), sources, times)
 
     def _acting(self, step: MapStep) -> Iterator[str]:
         """Yields what the inner step calls that could change something, at every depth."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from plansmith.check.arguments import Placeholders
 from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
@@ -98,16 +99,17 @@ def _reason(change: ActingCall, policy: ReviewPolicy) -> Sentence:
             title = clip(source.title, 60) if source and source.title else ""
             code = "review.step_titled" if title else "review.step"
             sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
-    items = [_how_often(each, around, policy) for each, around in active.maps]
-    items += active.limits
+    items = [*(_how_often(each, around, policy) for each, around in active.maps), *active.limits]
     # The file that it writes, if the plan names it; of a copy or a move both.
-    inputs = step.inputs if isinstance(step, st.ToolStep) else {}
+    given = Placeholders(step.inputs if isinstance(step, st.ToolStep) else {})
+    inputs = given.value if isinstance(given.value, dict) else {}
     overwrites = inputs.get("overwrite") is True
-    named = [inputs.get(name) for name in ("path", "file", "filename", "to")]
-    files = [each for each in named if isinstance(each, str) and not any(find(each))]
+    names = ("path", "file", "filename", "to")
+    known = (inputs.get(name) for name in names if not given.has_placeholders((name,)))
+    files = [each for each in known if isinstance(each, str)]
     if overwrites:
         files = files[-1:]
-    elif not any(named[:3]):
+    elif not any(map(inputs.get, names[:3])):
         files = []  # `to` alone may be a person
     file = " → ".join(files)
     kind = "final" if effect is Effect.FINAL else "replace" if file and overwrites else "write"
