@@ -132,7 +132,8 @@ async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
 
 
 async def test_an_early_read_is_journaled_before_it_is_made_and_used_once() -> None:
-    model, gate, lines = Slow(READ, MAIL), Gate(), list[str]()
+    literal = READ | {"inputs": {"q": {"$literal": "x"}}}
+    model, gate, lines = Slow(literal, MAIL), Gate(), list[str]()
     app = app_of(model, gate, tell=lines.append)
     run = await planned(app, model, gate)
     assert run.status is RunStatus.REVIEWING

@@ -119,19 +119,21 @@ async def test_items_and_rounds_are_taken_back_each_with_its_own_values() -> Non
 async def test_values_of_tools_are_literals_in_the_plan_and_never_references_or_secrets() -> None:
     hostile = FakeTool(
         "order",
-        [{"id": "{{z}} {$from}", "n": 1}, {"id": "${secret:bank}", "n": 2}],
+        [{"id": "{{z}} {$from}"}, {"id": "${secret:bank}"}, {"id": 3, "$from": "undo_a"}],
         effect=Effect.WRITE,
     )
     tools = FakeTools(hostile, FakeTool("cancel", [{"ok": True}], effect=Effect.WRITE))
     app = Plansmith(tools=[tools], limits=NO_WAIT)
-    run = await ran(app, plan(order("a"), order("b", 2, after=["a"])))
+    whole = {"tool": "cancel", "inputs": {"$from": "c"}}
+    last = order("c", 3, after=["b"], undo_with=whole)
+    run = await ran(app, plan(order("a"), order("b", 2, after=["a"]), last))
     undo = await app.runs.undo_plan(run.id, by="ada")
-    assert [step.id for step in plan_of(undo).steps] == ["undo_a"]
+    assert [step.id for step in plan_of(undo).steps] == ["undo_c", "undo_a"]
     assert "secret" not in str(plan_of(undo).to_json())
     events = await app.store.events(undo.id)
     assert any("not taken back: b" in str(each.body) for each in events)
     await approved(app, undo)
-    assert cancelled(tools) == ["{{z}} {$from}"]
+    assert cancelled(tools) == [3, "{{z}} {$from}"]
 
 
 @pytest.mark.parametrize("steps", [[], [order("a", undo_with=None)]])

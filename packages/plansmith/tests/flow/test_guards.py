@@ -164,3 +164,26 @@ async def test_what_a_tool_gave_is_asked_about_also_in_an_argument_named_like_a_
     run = await place.begin(plan({"id": "look", "tool": "look"}, change))
     assert (run.status, [*run.questions]) == (RunStatus.ASKING, ["data:p?1"])
     assert place.calls() == 0
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"$literal": {"a": "{{look.list}}"}}, {"$from": "sure", "$path": ["{{look.list}}"]}]
+)
+async def test_arguments_are_filled_as_the_value_in_which_references_are_looked_for(
+    inputs: dict[str, Any],
+) -> None:
+    place = Place()
+    asks = {"id": "sure", "question": "Really pay?"}
+    change = {"id": "p", "tool": "pay", "inputs": inputs, "after": ["look", "sure"]}
+    run = await place.begin(plan({"id": "look", "tool": "look"}, asks, change))
+    await answered(place.enter(), run, "sure", "yes")
+    sent = [call.arguments for call in place.tools.calls if call.tool == "pay"]
+    assert sent in ([], [{"a": "{{look.list}}"}])
+
+
+async def test_a_step_of_a_template_with_a_reserved_id_gives_its_result_to_no_change() -> None:
+    ids = [{"id": "item", "tool": "look"}, {"id": "a", "tool": "look"}]
+    late = {"id": "p", "tool": "pay", "inputs": {"v": "{{item.list}}"}, "after": ["b"]}
+    place = Place(odd=plan(*ids, {"id": "b", "tool": "look", "after": ["a"]}, late))
+    run = await place.begin(plan({"id": "t", "template": "odd"}))
+    assert (run.steps["t/p"].status, place.calls()) == (StepStatus.FAILED, 0)

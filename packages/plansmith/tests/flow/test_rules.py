@@ -98,7 +98,8 @@ async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
     source = FakeTool("list", [long])
     tools = FakeTools(source, FakeTool("act", [{"n": 1}], effect=Effect.WRITE))
     app = Plansmith(tools=[tools], limits=NO_WAIT)
-    acts = {"id": "act", "tool": "act", "inputs": {"of": "{{item.of}}"}}
+    rounds = {"until": {"equals": ["{{act.n}}", 1]}, "at_most": 5}
+    acts = {"id": "act", "tool": "act", "inputs": {"of": "{{item.of}}"}, "repeat": rounds}
     repeat = {"until": {"empty": "{{all}}"}, "at_most": 2}
     wanted = plan(
         {"id": "list", "tool": "list"},
@@ -106,8 +107,8 @@ async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
     )
     run = await approved(app, wanted, by="bob")
     [asked] = run.questions.values()
-    assert "up to 6 times, for 3 items" in asked.text
-    assert asked.times == 6
+    assert "up to 30 times, for 3 items" in asked.text
+    assert asked.times == 30
     run = await answered(app, run, asked.question, "allow")
     assert not run.questions
     assert len([call for call in tools.calls if call.tool == "act"]) == 6

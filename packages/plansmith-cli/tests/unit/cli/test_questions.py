@@ -235,10 +235,11 @@ def test_a_review_says_what_is_lost_first_and_names_it(cli: Cli) -> None:
     (cli.folder / "keep.txt").write_text("a\nb\nc\n", encoding="utf-8")
     (cli.folder / "old.txt").write_text("x", encoding="utf-8")
     (cli.folder / "empty").mkdir()
+    plain = {"$literal": True}
     files = [
         ("new", "files.write", {"path": "new.txt", "text": "\x1b[1mhi"}),
         ("log", "files.append", {"path": "keep.txt", "text": "d\n"}),
-        ("out", "files.write", {"path": "keep.txt", "text": "a\nz\n", "overwrite": True}),
+        ("out", "files.write", {"path": "keep.txt", "text": "a\nz\n", "overwrite": plain}),
         ("gone", "files.delete", {"path": "old.txt"}),
         ("dir", "files.delete", {"path": "empty"}),
         ("move", "files.move", {"path": "letter.txt", "to": "mail.txt"}),

@@ -56,6 +56,12 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
             "m",
             ("each", "after"),
         ),
+        (
+            [{"id": "m", "over": [1], "each": tool("e", disabled=True)}],
+            "PS310",
+            "m",
+            ("each", "disabled"),
+        ),
         ([tool("a", inputs={"x": "{{ 1 + 1 }}"})], "PS311", "a", ("inputs", "x")),
     ],
 )

@@ -223,12 +223,12 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
     if not isinstance(step.over, list) and not malformed and refs.whole_ref(step.over) is None:
         message = Sentence("`over` is neither a list nor a reference to one")
         yield problem("PS309", message, hint=_JSON_HINT, step=step.id, path=("over",))
-    if step.each.after:
+    for field in (name for name in ("after", "disabled") if getattr(step.each, name)):
         message = Sentence(
             "the inner step of a map step runs once an item and waits for nothing else"
         )
-        hint = Sentence("put `after` on the map step")
-        yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
+        hint = Sentence("put `{field}` on the map step", field=field)
+        yield problem("PS310", message, hint=hint, step=step.id, path=("each", field))
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> Names:

@@ -13,7 +13,7 @@ from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
 from plansmith.engine.progress import spending
-from plansmith.engine.units import Unit
+from plansmith.engine.units import Unit, resolved
 from plansmith.errors import JournalError
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import Effect
@@ -68,7 +68,8 @@ class Prefetcher:
 
         If another process writes to the run, it stops without a word.
         """
-        inputs, advice = content_of(dict(sorted(step.inputs.items()))), list[str]()
+        unit, advice = Unit(step.id, step), list[str]()
+        inputs = content_of(dict(sorted(resolved(unit, {}).items())))
         with suppress(JournalError):
             async with self._lock:
                 if self._closed:
@@ -77,13 +78,11 @@ class Prefetcher:
                 intent = PrefetchStarted(key=key, tool=step.tool, inputs=inputs.digest)
                 await self._journal.append(intent, values=[inputs])
                 read = self._under_way[key] = _Read(self._now(), [])
-            text = value_line(step.inputs, 200)
-            self._tell(Sentence("planning.early_read", tool=step.tool, inputs=text))
-            call = Call(
-                key=key, spend=read.spent.append, advise=lambda advised, _: advice.append(advised)
-            )
             given = cast("dict[str, Json]", inputs.value())
-            outcome = await self._called(Unit(step.id, step), given, call)
+            text = value_line(given, 200)
+            self._tell(Sentence("planning.early_read", tool=step.tool, inputs=text))
+            call = Call(key=key, spend=read.spent.append, advise=lambda one, _: advice.append(one))
+            outcome = await self._called(unit, given, call)
             if advice:  # which only a step can give
                 outcome = Failed(Sentence("it advises about the plan, so its step calls again"))
             async with self._lock:

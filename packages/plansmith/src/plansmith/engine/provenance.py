@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +33,7 @@ from plansmith.plan.refs import (
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep, Undo
-from plansmith.review.policy import Environment, active_steps
+from plansmith.review.policy import Environment, with_surroundings
 
 _SHOWN: Final = 2000
 _OF_AGENTS: Final[dict[str, Any]] = {
@@ -123,28 +123,24 @@ class Consent:
             return None
         refs = [found.ref for found in find(step.over) if found.ref is not None]
         sources = data_sources(unit, units, self.answered_by, refs=refs)
-        callees = [*dict.fromkeys(self._acting(step))] if sources else []
-        if not callees:
+        whole = Plan(steps=(step.model_copy(update={"over": items}),))
+        every = with_surroundings(whole, self.templates) if sources else ()
+        acting = [each for each in every if not self.callees.is_read(Unit("", each.step))]
+        if not acting:
             return None
-        rounds = step.repeat.at_most if step.repeat is not None else 1
+        callees = [*dict.fromkeys(each.step.callee for each in acting)]
+        times = sum(each.times for each in acting)
         text = Sentence(
             "{callees} would be called up to {times} times, for {count} items of {list}. "
             "At most {most} go without asking. Allow all?",
             callees=callees,
-            times=len(items) * rounds,
+            times=times,
             count=len(items),
             list=value_line(step.over),
             most=most,
         )
-        callee, times = ", ".join(callees), len(items) * rounds
-        return _question(unit, {"over": items}, number, text, callee, sources, times)
-
-    def _acting(self, step: MapStep) -> Iterator[str]:
-        """Yields what the inner step calls that could change something, at every depth."""
-        for inner in active_steps(Plan(steps=(step,)), self.templates):
-            unit = Unit(inner.id, inner)
-            if not self.callees.is_read(unit):
-                yield unit.callee
+        asked = _question(unit, {"over": items}, number, text, sources, times)
+        return asked.replace(callee=", ".join(callees))
 
 
 def _about_values(
@@ -164,17 +160,11 @@ def _about_values(
             most=times,
             **fields,
         )
-    return _question(unit, dict(inputs), number, text, unit.callee, sources, times)
+    return _question(unit, dict(inputs), number, text, sources, times)
 
 
 def _question(
-    unit: Unit,
-    inputs: dict[str, Json],
-    number: int,
-    text: str,
-    callee: str,
-    sources: list[str],
-    times: int,
+    unit: Unit, inputs: dict[str, Json], number: int, text: str, sources: list[str], times: int
 ) -> QuestionAsked:
     return QuestionAsked(
         question=question_name("consent", unit.name, number),
@@ -183,7 +173,7 @@ def _question(
         step=unit.name,
         state=content_hash(inputs),
         kind="consent",
-        callee=callee,
+        callee=unit.callee,
         sources=tuple(sources),
         times=times,
         values=content_of(inputs).digest,

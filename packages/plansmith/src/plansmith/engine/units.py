@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -70,8 +70,7 @@ class Unit(msgspec.Struct, eq=False):
     @property
     def is_item(self) -> bool:
         """Tells whether it is for one item of a map step."""
-        inside = self.parent is not None and self.scope != f"{self.parent}/"
-        return inside and not self.is_round
+        return not self.is_round and self.parent is not None and self.scope != f"{self.parent}/"
 
     @property
     def is_group(self) -> bool:
@@ -86,7 +85,7 @@ class Values(Mapping[str, Json]):
         self._results, self._unit = results, unit
 
     def __getitem__(self, name: str) -> Json:
-        if name in self._unit.bound:
+        if name in self._unit.bound or name in RESERVED:
             return self._unit.bound[name]
         return self._results[f"{self._unit.scope}{name}"]
 
@@ -97,15 +96,16 @@ class Values(Mapping[str, Json]):
         return len(self._unit.bound)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._unit.bound or f"{self._unit.scope}{name}" in self._results
+        is_step = name not in RESERVED and f"{self._unit.scope}{name}" in self._results
+        return is_step or name in self._unit.bound
 
 
 def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns the unit's inputs with every reference filled; may raise `ReferenceFailed`."""
+    """Returns the inputs, filled as the one value that is checked; may raise `ReferenceFailed`."""
     values = Values(results, unit) if unit.bound or unit.scope else results
     match unit.step:
         case ToolStep(inputs=inputs) | PlanStep(inputs=inputs):
-            return {name: fill(each, values) for name, each in inputs.items()}
+            return cast("dict[str, Json]", fill(inputs, values))
         case AgentStep(task=task, inputs=inputs):
             return {"task": fill_text(task, values), "inputs": fill(inputs, values)}
         case MapStep(over=over):

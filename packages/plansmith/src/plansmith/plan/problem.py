@@ -74,7 +74,7 @@ CODES: Final[dict[str, Code]] = {
     "PS307": Code("empty-plan", _E, "The plan has no step that would run."),
     "PS308": Code("disabled-source", _E, "A step uses the output of a step that is switched off."),
     "PS309": Code("not-a-list", _E, "A map step goes over something that is not a list."),
-    "PS310": Code("inner-order", _E, "The inner step of a map step has an order of its own."),
+    "PS310": Code("inner-order", _E, "The inner step of a map has an order or switch of its own."),
     "PS311": Code("braces-in-text", _W, "Double braces that are no reference stay as they are."),
     "PS312": Code(
         "merge-conflict",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from plansmith.check.arguments import Placeholders
 from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
@@ -15,7 +16,7 @@ from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, find, is_earlier, value_line
 from plansmith.plan.sentence import Sentence
-from plansmith.review.settings import ReviewPolicy
+from plansmith.review.settings import MOST_ITEMS, ReviewPolicy
 from plansmith.text import clip
 
 
@@ -40,7 +41,8 @@ class ActiveStep(msgspec.Struct, frozen=True):
     """A step that would run, its plan, and the map steps around it, the innermost last.
 
     `root` is the step of the outermost plan that it is or belongs to. `limits` say under which
-    conditions and how often it and the steps around it run.
+    conditions and how often it and the steps around it run, `times` how often at most it runs: for
+    as many items of lists that are not known yet as go unasked by default.
     """
 
     root: str
@@ -48,6 +50,7 @@ class ActiveStep(msgspec.Struct, frozen=True):
     plan: Plan
     maps: tuple[tuple[st.MapStep, Plan], ...] = ()
     limits: tuple[Sentence, ...] = ()
+    times: int = 1
 
 
 class ActingCall(NamedTuple):
@@ -98,16 +101,17 @@ def _reason(change: ActingCall, policy: ReviewPolicy) -> Sentence:
             title = clip(source.title, 60) if source and source.title else ""
             code = "review.step_titled" if title else "review.step"
             sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
-    items = [_how_often(each, around, policy) for each, around in active.maps]
-    items += active.limits
+    items = [*(_how_often(each, around, policy) for each, around in active.maps), *active.limits]
     # The file that it writes, if the plan names it; of a copy or a move both.
-    inputs = step.inputs if isinstance(step, st.ToolStep) else {}
+    given = Placeholders(step.inputs if isinstance(step, st.ToolStep) else {})
+    inputs = given.value if isinstance(given.value, dict) else {}
     overwrites = inputs.get("overwrite") is True
-    named = [inputs.get(name) for name in ("path", "file", "filename", "to")]
-    files = [each for each in named if isinstance(each, str) and not any(find(each))]
+    names = ("path", "file", "filename", "to")
+    known = (inputs.get(name) for name in names if not given.has_placeholders((name,)))
+    files = [each for each in known if isinstance(each, str)]
     if overwrites:
         files = files[-1:]
-    elif not any(named[:3]):
+    elif not any(map(inputs.get, names[:3])):
         files = []  # `to` alone may be a person
     file = " → ".join(files)
     kind = "final" if effect is Effect.FINAL else "replace" if file and overwrites else "write"
@@ -142,19 +146,25 @@ def with_surroundings(
 ) -> Iterator[ActiveStep]:
     """Yields every step that would run, with what is around it."""
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
-    ruled = "rules" in plan.features
     for step in plan.steps:
         if step.disabled:
             continue
         around = (*maps, (step, plan)) if step.kind == "map" else maps
         inner: st.AnyStep = step.inner
-        within = limits
-        if ruled:
-            within += (*_limits(step), *(_limits(inner) if inner is not step else ()))
-        active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
+        within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
+        times = _times(step) * (outer.times if outer else 1)
+        active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within, times)
         yield active
         if inner.kind == "plan" and inner.template in templates and depth < st.MAX_NESTING:
             yield from with_surroundings(templates[inner.template], templates, active, depth + 1)
+
+
+def _times(step: st.AnyStep) -> int:
+    rounds = step.repeat.at_most if step.repeat is not None else 1
+    if step.kind != "map":
+        return rounds
+    items = len(step.over) if isinstance(step.over, list) else step.most or MOST_ITEMS
+    return rounds * items * _times(step.each)
 
 
 def _limits(step: st.StepFields) -> Iterator[Sentence]:

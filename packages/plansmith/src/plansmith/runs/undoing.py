@@ -18,7 +18,7 @@ from plansmith.plan.data import Json, call_mark
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import SECRET_MARK, fill, literal
+from plansmith.plan.refs import FIRST, FROM, LITERAL, SECRET_MARK, fill, literal
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
@@ -277,4 +277,5 @@ def _inputs(
     mark = SECRET_MARK.decode()
     if json.dumps(filled).count(mark) != json.dumps(undo.inputs).count(mark):
         return None
-    return {name: literal(value) for name, value in filled.items()}
+    marks = {FIRST, FROM, LITERAL} & filled.keys()
+    return {LITERAL: filled} if marks else {name: literal(each) for name, each in filled.items()}
