@@ -13,6 +13,7 @@ from plansmith.plan.planning import PlanningFigures, stands_in
 from plansmith_planner.language.constraints import read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
+OFF = {"tool": "get_weather", "disabled": True}
 
 
 def check(*steps: dict[str, Any], **options: Any) -> list[Problem]:
@@ -56,12 +57,7 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
             "m",
             ("each", "after"),
         ),
-        (
-            [{"id": "m", "over": [1], "each": tool("e", disabled=True)}],
-            "PS310",
-            "m",
-            ("each", "disabled"),
-        ),
+        ([{"id": "m", "over": [1], "each": OFF}], "PS310", "m", ("each", "disabled")),
         ([tool("a", inputs={"x": "{{ 1 + 1 }}"})], "PS311", "a", ("inputs", "x")),
     ],
 )

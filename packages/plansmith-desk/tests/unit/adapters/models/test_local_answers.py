@@ -23,7 +23,6 @@ from plansmith_desk.model.wording import (
     answer,
     answer_messages,
     material,
-    strange_names,
     without_model,
     worded,
 )
@@ -499,17 +498,3 @@ async def test_texts_in_lists_of_lists_have_their_sources_too() -> None:
     nested: Json = [[LEASE], [OTHER]]
     reply = await replied(asked("When does the lease end?", nested), Fixed("On 31 March 2027."))
     assert "From: lease.txt" in reply
-
-
-@pytest.mark.parametrize(
-    ("sentence", "source", "strange"),
-    [
-        ("It was signed by Carla Stone on Monday.", "Bo signed it.", ["Carla", "Stone"]),
-        ("It was signed by Bo.", "Bo signed it.", []),
-        ("The flat is in Shanghai.", "公寓位于上海。", []),
-    ],
-)
-def test_a_name_with_a_capital_has_to_be_in_the_source(
-    sentence: str, source: str, strange: list[str]
-) -> None:
-    assert strange_names(sentence, source) == strange
