@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, kind_of_value
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.sentence import Sentence
@@ -105,15 +105,24 @@ def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     values = Values(results, unit) if unit.bound or unit.scope else results
     match unit.step:
         case ToolStep(inputs=inputs) | PlanStep(inputs=inputs):
-            return cast("dict[str, Json]", fill(inputs, values))
+            return _filled(inputs, values)
         case AgentStep(task=task, inputs=inputs):
-            return {"task": fill_text(task, values), "inputs": fill(inputs, values)}
+            return {"task": fill_text(task, values), "inputs": _filled(inputs, values)}
         case MapStep(over=over):
             return {"over": fill(over, values)}
         case ReplyStep(instruction=text):
             return {"instruction": fill_text(text, values)}
         case AskStep(question=text):
             return {"question": fill_text(text, values)}
+
+
+def _filled(inputs: dict[str, Json], values: Mapping[str, Json]) -> dict[str, Json]:
+    """Fills the inputs as one value, which a reference may make something else than an object."""
+    filled = fill(inputs, values)
+    if not isinstance(filled, dict):
+        kind = kind_of_value(filled)
+        raise ReferenceFailed(Sentence("inputs have to be an object, not {kind}", kind=kind))
+    return filled
 
 
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
