@@ -101,7 +101,7 @@ async def follow_decisions(state: ServerState, after: int) -> None:
 
 
 async def _decided(state: ServerState, news: Sequence[News]) -> list[str]:
-    """Returns the runs that were decided on, or that wait for a time."""
+    """Returns the runs that were decided on, began elsewhere or wait for a time."""
     firsts, found = dict[str, int](), list[str]()
     for each in news:
         if state.carrier is not None or state.background.knows(each.run):
@@ -109,7 +109,9 @@ async def _decided(state: ServerState, news: Sequence[News]) -> list[str]:
     for run, first in firsts.items():
         with suppress(JournalDamaged):  # whoever reads the run is told
             events = await state.smith.store.events(run, after=first - 1)
-            if any(_is_decision(each) or isinstance(each.body, e.StepWaits) for each in events):
+            # Who began a run may end while it waits for a time that was set before.
+            waits = (e.StepWaits, e.RunStarted)
+            if any(_is_decision(each) or isinstance(each.body, waits) for each in events):
                 found.append(run)
     return found
 
