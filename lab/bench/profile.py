@@ -40,6 +40,7 @@ STAGES: Final[Mapping[str, str]] = {
     "plansmith.runs.execution": "loop",
     "plansmith.engine.executor": "loop",
     "plansmith.engine.progress": "loop",
+    "plansmith.engine.running": "loop",
     "plansmith.engine.state": "loop",
     "plansmith.engine.journal": "events",
     "plansmith.plan.events": "events",

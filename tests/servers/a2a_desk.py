@@ -91,60 +91,60 @@ class Executor(AgentExecutor):
         text = context.get_user_input()
         self.said.append(json_format.MessageToDict(context.message or Message()))
         task, where = str(context.task_id), str(context.context_id)
-        intake = TaskUpdater(event_queue, task, where)
+        updater = TaskUpdater(event_queue, task, where)
         if context.current_task is None:
             self.do(f"begin {text}")
             if text.startswith("reply "):
-                await event_queue.enqueue_event(intake.new_agent_message([Part(text=text[6:])]))
+                await event_queue.enqueue_event(updater.new_agent_message([Part(text=text[6:])]))
                 return
             status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             await event_queue.enqueue_event(Task(id=task, context_id=where, status=status))
             verb, _, rest = text.partition(" ")
             if verb in SAID:
                 ends, parts = SAID[verb]
-                await ends(intake, self.words(intake, *parts(rest)))
+                await ends(updater, self.words(updater, *parts(rest)))
             else:
-                await getattr(self, f"do_{verb}")(intake, rest)
+                await getattr(self, f"do_{verb}")(updater, rest)
             return
         self.do(f"answer {text}")
-        await self.answered(intake, text)
+        await self.answered(updater, text)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.do("cancel")
         self.entered["cancel"].set()
         await TaskUpdater(event_queue, str(context.task_id), str(context.context_id)).cancel()
 
-    def words(self, intake: TaskUpdater, *parts: Part) -> Message:
-        return intake.new_agent_message(list(parts))
+    def words(self, updater: TaskUpdater, *parts: Part) -> Message:
+        return updater.new_agent_message(list(parts))
 
-    async def do_echo(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.add_artifact([Part(text=rest)], name="echo")
-        await intake.complete(self.words(intake, Part(text="there you are")))
+    async def do_echo(self, updater: TaskUpdater, rest: str) -> None:
+        await updater.add_artifact([Part(text=rest)], name="echo")
+        await updater.complete(self.words(updater, Part(text="there you are")))
 
-    async def do_stream(self, intake: TaskUpdater, rest: str) -> None:
+    async def do_stream(self, updater: TaskUpdater, rest: str) -> None:
         """Say words one by one, each when its gate opens."""
         for number, word in enumerate(rest.split()):
             self.entered[word].set()
             await self.gates[word].wait()
-            await intake.start_work(self.words(intake, Part(text=f"word {number}")))
-            await intake.add_artifact([Part(text=word)], artifact_id="words", append=number > 0)
-        await intake.complete()
+            await updater.start_work(self.words(updater, Part(text=f"word {number}")))
+            await updater.add_artifact([Part(text=word)], artifact_id="words", append=number > 0)
+        await updater.complete()
 
-    async def do_hold(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.start_work(self.words(intake, Part(text=f"holding {rest}")))
+    async def do_hold(self, updater: TaskUpdater, rest: str) -> None:
+        await updater.start_work(self.words(updater, Part(text=f"holding {rest}")))
         self.entered[rest].set()
         await self.gates[rest].wait()
         self.do(f"done {rest}")
-        await intake.add_artifact([Part(text=f"held {rest}")])
-        await intake.complete()
+        await updater.add_artifact([Part(text=f"held {rest}")])
+        await updater.complete()
 
-    async def do_cancelled(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.cancel()
+    async def do_cancelled(self, updater: TaskUpdater, rest: str) -> None:
+        await updater.cancel()
 
-    async def do_crash(self, intake: TaskUpdater, rest: str) -> None:
+    async def do_crash(self, updater: TaskUpdater, rest: str) -> None:
         raise RuntimeError(rest)
 
-    async def do_rich(self, intake: TaskUpdater, rest: str) -> None:
+    async def do_rich(self, updater: TaskUpdater, rest: str) -> None:
         """Give every kind of part there is."""
         cited = {"citations": [{"title": "A", "uri": "https://a.example"}, "https://b.example"]}
         parts = [
@@ -155,15 +155,15 @@ class Executor(AgentExecutor):
             Part(raw=b"z" * int(rest or 0), filename="large.bin", media_type="image/png"),
             Part(url="https://files.example/r.pdf", filename="r.pdf", media_type="application/pdf"),
         ]
-        await intake.add_artifact(parts, name="table", metadata=cited)
-        await intake.complete()
+        await updater.add_artifact(parts, name="table", metadata=cited)
+        await updater.complete()
 
-    async def answered(self, intake: TaskUpdater, text: str) -> None:
+    async def answered(self, updater: TaskUpdater, text: str) -> None:
         if text == "nothing":
-            await intake.requires_input(self.words(intake, Part(text="Really, which day?")))
+            await updater.requires_input(self.words(updater, Part(text="Really, which day?")))
             return
-        await intake.add_artifact([Part(text=f"booked {text}")])
-        await intake.complete()
+        await updater.add_artifact([Part(text=f"booked {text}")])
+        await updater.complete()
 
 
 class FileTasks(InMemoryTaskStore):

@@ -218,7 +218,7 @@ async def made_up() -> list[e.Event]:
         e.RunRepaired(aside=2, lost=1, reason="broken"),
         e.RunResumed(),
         e.CancelAsked(reason="enough"),
-        e.ReportMade(result="z"),
+        e.RequestAnswered(result="z"),
         e.RunFinished(status="partly_done", reason="cancelled"),
     ]
     return chained("made-up", bodies)
@@ -294,7 +294,7 @@ STORIES: tuple[Story, ...] = (
 # What a run and a step tell as it is.
 RUN_FIELDS = (
     *("id", "request", "locale", "decision", "reason", "revisions", "approved", "running_hash"),
-    *("paused", "replans", "iterations", "rejections", "tokens", "cancel_asked", "report_hash"),
+    *("paused", "replans", "iterations", "rejections", "tokens", "cancel_asked", "answer_hash"),
 )
 STEP_FIELDS = (
     *("attempts", "result_hash", "error", "error_kind", "progress", "tokens", "reused_from"),

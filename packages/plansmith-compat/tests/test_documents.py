@@ -272,10 +272,10 @@ STOCK: dict[str, Any] = {
 
 async def test_spring_a_stored_plan_of_jmanus_runs_agent_by_agent() -> None:
     workers = [Member("BROWSER_AGENT"), Member("DEFAULT_AGENT")]
-    intake = JManus(Plansmith(agents=workers))
-    run = await intake.execute((await intake.create(**STOCK)).id)
+    jmanus = JManus(Plansmith(agents=workers))
+    run = await jmanus.execute((await jmanus.create(**STOCK)).id)
     assert run.status is RunStatus.DONE
-    status: Any = await intake.status(run.id)
+    status: Any = await jmanus.status(run.id)
     assert [each["status"] for each in status["steps"]] == ["completed", "completed"]
     assert workers[1].tasks == ["Save what was found"]
     assert {each.code for each in dialect("jmanus").read(STOCK).problems} == {"PS013"}
@@ -288,8 +288,8 @@ async def test_spring_the_default_template_of_jmanus_takes_the_users_words() -> 
         "steps": [{"stepRequirement": "<<userRequirement>>", "agentName": "ConfigurableDynaAgent"}],
     }
     worker = Member("ConfigurableDynaAgent")
-    intake = JManus(Plansmith(agents=[worker]))
-    saved = await intake.templates.save(template)
-    assert await intake.templates.parameters(saved.name) == ["userRequirement"]
-    run = await intake.templates.run(saved.name, {"userRequirement": "book a table"})
+    jmanus = JManus(Plansmith(agents=[worker]))
+    saved = await jmanus.templates.save(template)
+    assert await jmanus.templates.parameters(saved.name) == ["userRequirement"]
+    run = await jmanus.templates.run(saved.name, {"userRequirement": "book a table"})
     assert (run.status, worker.tasks) == (RunStatus.DONE, ["book a table"])

@@ -28,7 +28,7 @@ export interface RunState {
   steps: Record<string, StepState>;
   prefetches: Prefetch[];
   questions: Record<string, Question>;
-  report_hash: string;
+  answer_hash: string;
   created_at: string | null;
   updated_at: string | null;
   last: number;
@@ -53,7 +53,7 @@ function newRun(id: string): RunState {
     id, request: "", locale: "en", phase: "triaging", decision: "", reason: "",
     plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
     paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
-    cancel_asked: false, steps: {}, prefetches: [], questions: {}, report_hash: "", created_at: null,
+    cancel_asked: false, steps: {}, prefetches: [], questions: {}, answer_hash: "", created_at: null,
     updated_at: null, last: 0,
   };
 }
@@ -67,7 +67,7 @@ export function stateOf(view: RunView): RunState {
   return {
     id, request, locale, phase, decision, reason, plan, problems, estimate, revisions,
     approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
-    cancel_asked, steps: view.steps, prefetches: view.prefetches, questions, report_hash: "", created_at, updated_at, last,
+    cancel_asked, steps: view.steps, prefetches: view.prefetches, questions, answer_hash: "", created_at, updated_at, last,
   };
 }
 
@@ -335,7 +335,7 @@ const APPLY: Record<string, Apply> = {
       iterations: run.iterations + (kind === "iteration" ? 1 : 0),
     };
   },
-  report_made: (_, body) => ({ report_hash: text(body, "result") }),
+  request_answered: (_, body) => ({ answer_hash: text(body, "result") }),
   run_finished: (_, body) => {
     const status = RUN_STATUSES.find((each) => each === body["status"]) ?? "failed";
     return { phase: status, reason: text(body, "reason"), paused: false, questions: {} };
@@ -364,7 +364,7 @@ export function merged(view: RunView, state: RunState): RunView {
   for (const [name, step] of Object.entries(withReady(state))) {
     steps[name] = withValues(step, view.steps[name]);
   }
-  const { report_hash: _, questions, created_at, updated_at, ...rest } = state;
+  const { answer_hash: _, questions, created_at, updated_at, ...rest } = state;
   const planned = state.revisions === view.revisions;
   return {
     ...view, ...rest, steps,

@@ -896,7 +896,7 @@ export const en = {
   "event.run_repaired": "Journal repaired, what came behind was set aside",
   "event.cancel_asked": "Cancel asked",
   "event.replan_started": "Planning again: {cause}",
-  "event.report_made": "Report made",
+  "event.request_answered": "Answered without a plan",
   "event.run_finished": "Run over: {status}",
 } as const;
 

@@ -898,6 +898,6 @@ export const zh: Words = {
   "event.run_repaired": "日志已修复，后面的记录已另存",
   "event.cancel_asked": "要求取消",
   "event.replan_started": "重新计划：{cause}",
-  "event.report_made": "报告已完成",
+  "event.request_answered": "无需计划，已直接回答",
   "event.run_finished": "运行结束：{status}",
 };

@@ -192,7 +192,7 @@ async def _until_stopped(
 
 async def any_changes(session: Session, steps: Sequence[AnyStep]) -> bool:
     """Whether a step calls something that may change something."""
-    known = await session.smith.runs.intake.environment(None)
+    known = await session.smith.runs.registry.environment(None)
     return any(known.effect(step) is not Effect.READ for step in steps)
 
 
@@ -200,9 +200,9 @@ async def require_runnable(session: Session, plan: Plan | None) -> None:
     """Refuses a plan if the tool of a step is missing, or only described."""
     if plan is None:
         return
-    intake = session.smith.runs.intake
-    known = (await intake.callees()).tools
-    for step in active_steps(plan, await intake.contents(plan)):
+    registry = session.smith.runs.registry
+    known = (await registry.callees()).tools
+    for step in active_steps(plan, await registry.contents(plan)):
         source = known.get(step.tool) if isinstance(step, ToolStep) else None
         if isinstance(step, ToolStep) and (source is None or isinstance(source, DescribedTools)):
             hint = Sentence("name the Python file that has it with --tools")
@@ -216,13 +216,13 @@ async def require_runnable(session: Session, plan: Plan | None) -> None:
 
 async def missing_hint(session: Session, name: str, otherwise: str) -> str:
     """Returns what helps where there is no tool of this name: an approval, or another name."""
-    intake = session.smith.runs.intake
-    for source in intake.sources:
+    registry = session.smith.runs.registry
+    for source in registry.sources:
         for each in await source.pending() if isinstance(source, servers.McpServers) else ():
             if each.name in (name, name.partition(".")[0]):
                 command = session.command("tools", "approve", each.name)
                 return Sentence("it waits for your approval: {command}", command=command)
-    return joined([did_you_mean(name, (await intake.callees()).tools, otherwise=""), otherwise])
+    return joined([did_you_mean(name, (await registry.callees()).tools, otherwise=""), otherwise])
 
 
 def say_unapproved(session: Session, given: str, digest: str) -> None:

@@ -33,6 +33,7 @@ from plansmith.ports import Call, Document, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
+from plansmith.runs.registry import Registry
 from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
@@ -82,10 +83,10 @@ async def replay(run_id: str, smith: Plansmith) -> Replayed:
     run, plan = record.run, record.run.plan
     if plan is None:
         return Replayed(run_id, 0)
-    again = _replay_service(record, runs, await runs.intake.callees())
+    again = _replay_service(record, runs, await runs.registry.callees())
     try:
         played = await record.play(again, plan)
-        differences = [*await _definitions(runs.intake, run, plan)]
+        differences = [*await _definitions(runs.registry, run, plan)]
         differences += record.unrecorded or _step_differences(run, played)
     except PlansmithError as error:
         why = with_hint(error.message, error.hint)
@@ -95,10 +96,10 @@ async def replay(run_id: str, smith: Plansmith) -> Replayed:
     return Replayed(run_id, record.made, tuple(differences))
 
 
-async def _definitions(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[str]:
+async def _definitions(registry: Registry, run: Run, plan: Plan) -> Sequence[str]:
     """Says what the tools of a plan do now that they did not do then, and what was redefined."""
-    acts = await intake.acting(plan, run.templates)
-    now = await intake.definitions(plan, run.templates)
+    acts = await registry.acting(plan, run.templates)
+    now = await registry.definitions(plan, run.templates)
     then = {*run.acts}
     found = [
         Sentence("{step} changed something then, and only reads now", step=each)
@@ -327,8 +328,8 @@ class _RecordedCallees(Callees):
         return self.failure_after_call(unit, flaw, kind="result") if flaw else outcome
 
 
-class _Intake(PlanIntake):
-    """Checks plans as another intake does, and gives recorded callees."""
+class _Registry(Registry):
+    """Gives recorded callees."""
 
     recorded: Callees
 
@@ -351,17 +352,20 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
     named = callees.tools, callees.specs, callees.agents
     recorded = _RecordedCallees(clock, *named, record=record, store=runs.store)
     journals = Journals(store=store, clock=clock, ids=lambda: record.run.id)
-    intake = _Intake(
+    registry = _Registry(
         store=store,
         clock=clock,
         agents=[*callees.agents.values()],
-        templates=runs.intake.templates,
+        templates=runs.registry.templates,
+        secrets=runs.registry.secrets,
+    )
+    registry.recorded = recorded
+    intake = PlanIntake(
+        registry,
         policy=runs.intake.policy,
         price_per_million=runs.intake.price_per_million,
         past=CallTimings(),
-        secrets=runs.intake.secrets,
     )
-    intake.recorded = recorded
     planner = _NoPlanner() if record.had_planner else None
     limits = runs.execution.limits.replace(early_start=False)
     return RunService(

@@ -43,9 +43,9 @@ async def behind_a_wire(
 ) -> AsyncIterator[tuple[Desk, Wire, A2AAgent]]:
     port = free_port()
     wire = Wire(port)
-    intake = Desk(binding=binding, streaming=streaming, port=port, public=wire.url)
-    async with intake.serving(), wire.open():
-        yield intake, wire, await connect("desk", wire.url, limits=limits, **settings)
+    desk = Desk(binding=binding, streaming=streaming, port=port, public=wire.url)
+    async with desk.serving(), wire.open():
+        yield desk, wire, await connect("desk", wire.url, limits=limits, **settings)
 
 
 def text_of(result: Json) -> Json:
@@ -61,13 +61,13 @@ def again(need: InputNeeded, answer: Json) -> Call:
 async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
     binding: str,
 ) -> None:
-    async with behind_a_wire(binding) as (intake, wire, agent):
+    async with behind_a_wire(binding) as (desk, wire, agent):
         wire.cut = [b"holding x", b"holding x"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await wire.happened.wait()
-        intake.executor.gates["x"].set()
+        desk.executor.gates["x"].set()
         assert text_of(await working) == "held x"
-        assert intake.executor.deeds == ["begin hold x", "done x"]
+        assert desk.executor.deeds == ["begin hold x", "done x"]
 
 
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)
@@ -75,33 +75,33 @@ async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
     binding: str, streaming: bool
 ) -> None:
     limits = {"lost_s": 20.0}
-    async with behind_a_wire(binding, streaming=streaming, limits=limits) as (intake, wire, agent):
+    async with behind_a_wire(binding, streaming=streaming, limits=limits) as (desk, wire, agent):
         wire.swallow = [SENDS[binding, streaming]]
         assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
-        assert intake.executor.deeds == ["begin echo x"]
+        assert desk.executor.deeds == ["begin echo x"]
 
 
 @pytest.mark.parametrize("effect", ["read", "write"])
 async def test_a_lost_reply_that_nobody_can_find_leaves_it_open_whether_the_work_was_done(
     effect: str,
 ) -> None:
-    async with behind_a_wire(effect=effect) as (intake, wire, agent):
+    async with behind_a_wire(effect=effect) as (desk, wire, agent):
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(OutcomeUnknown, match=r"the answer of .* was lost") as caught:
             await agent.work("reply x", {}, Call(key="k"))
         assert caught.value.again
-        assert intake.executor.deeds == ["begin reply x"]
+        assert desk.executor.deeds == ["begin reply x"]
         # It is tried again, by itself or by a person; the agent lists no such task.
         assert text_of(await agent.work("reply x", {}, Call(key="k", attempt=2))) == "x"
-        assert intake.executor.deeds == ["begin reply x"] * 2
+        assert desk.executor.deeds == ["begin reply x"] * 2
 
 
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)
 async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
     binding: str, streaming: bool
 ) -> None:
-    async with behind_a_wire(binding, streaming=streaming) as (intake, wire, agent):
+    async with behind_a_wire(binding, streaming=streaming) as (desk, wire, agent):
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
         wire.swallow = [SENDS[binding, streaming]]
@@ -109,13 +109,13 @@ async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
             text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
         )
         assert wire.happened.is_set()
-        assert intake.executor.deeds == ["begin ask x", "answer monday"]
+        assert desk.executor.deeds == ["begin ask x", "answer monday"]
 
 
 async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> None:
-    async with behind_a_wire() as (intake, wire, agent):
+    async with behind_a_wire() as (desk, wire, agent):
         first = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await intake.executor.entered["x"].wait()
+        await desk.executor.entered["x"].wait()
         # As if this process had died: nobody says goodbye, nothing is cancelled.
         wire.down = True
         second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
@@ -123,21 +123,21 @@ async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> 
             await second
         wire.down = False
         second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
-        intake.executor.gates["x"].set()
+        desk.executor.gates["x"].set()
         assert await second == await first
         assert await agent.work("hold x", {}, Call(key="k", attempt=3)) == await first
-        assert intake.executor.deeds == ["begin hold x", "done x"]
+        assert desk.executor.deeds == ["begin hold x", "done x"]
 
 
 async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task() -> None:
-    async with behind_a_wire() as (intake, wire, agent):
+    async with behind_a_wire() as (desk, wire, agent):
         wire.mute = [b"SendStreamingMessage"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await intake.executor.entered["x"].wait()
+        await desk.executor.entered["x"].wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        assert intake.executor.deeds == ["begin hold x", "cancel"]
+        assert desk.executor.deeds == ["begin hold x", "cancel"]
 
 
 # The agent's own process dies
@@ -161,8 +161,8 @@ def deeds(folder: Path) -> list[str]:
 
 async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
     port = free_port()
-    async with Desk(port=port, folder=tmp_path).serving() as intake:
-        agent = await connect("desk", intake.url, limits=SOON)
+    async with Desk(port=port, folder=tmp_path).serving() as desk:
+        agent = await connect("desk", desk.url, limits=SOON)
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
     with pytest.raises(OutcomeUnknown):
@@ -197,20 +197,20 @@ async def test_nobody_knows_how_the_work_of_a_killed_agent_ended_and_it_is_not_s
 
 
 async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
-    async with behind_a_wire() as (intake, wire, agent):
+    async with behind_a_wire() as (desk, wire, agent):
         wire.cut = [b"TASK_STATE_SUBMITTED"]
         assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
-        assert intake.executor.deeds == ["begin echo x"]
+        assert desk.executor.deeds == ["begin echo x"]
 
 
 async def test_another_try_after_a_failure_begins_anew() -> None:
-    async with behind_a_wire() as (intake, _, agent):
+    async with behind_a_wire() as (desk, _, agent):
         for attempt in (1, 2):
             with pytest.raises(ToolFailed, match="no rooms"):
                 await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
-        assert intake.executor.deeds == ["begin fail no rooms"] * 2
-        ids = [each["messageId"] for each in intake.executor.said]
+        assert desk.executor.deeds == ["begin fail no rooms"] * 2
+        ids = [each["messageId"] for each in desk.executor.said]
         assert len(set(ids)) == 2
 
 
@@ -225,8 +225,8 @@ def shout(text: str) -> str:
 
 async def test_an_agent_in_a_plan_asks_is_answered_and_finishes(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}"
-    async with Desk().serving() as intake:
-        agent = await connect("desk", intake.url)
+    async with Desk().serving() as desk:
+        agent = await connect("desk", desk.url)
         async with Plansmith(tools=[shout], agents=[agent], store=store) as smith:
             run = await smith.submit(
                 plan(
@@ -235,27 +235,27 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes(tmp_path: Path) 
                 )
             )
             assert run.status is RunStatus.REVIEWING, "an agent nobody vouched for may write"
-            assert intake.executor.deeds == []
+            assert desk.executor.deeds == []
             await approve(smith, run)
             run = await smith.runs.run(run.id)
             assert run.status is RunStatus.ASKING
             [asked] = run.questions.values()
             assert asked.text == "Which day for lunch?"
         # The question outlives whoever asked it.
-        agent = await connect("desk", intake.url)
+        agent = await connect("desk", desk.url)
         async with Plansmith(tools=[shout], agents=[agent], store=store) as smith:
             await smith.answer(run.id, asked.question, "monday", by="ada")
             run = await smith.runs.run(run.id)
             assert run.status is RunStatus.DONE
             assert run.steps["s"].result == "BOOKED MONDAY"
-            assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
+            assert desk.executor.deeds == ["begin ask lunch", "answer monday"]
 
 
 async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_cancels_its_task() -> (
     None
 ):
-    async with Desk().serving() as intake:
-        agent = await connect("desk", intake.url, effect="read")
+    async with Desk().serving() as desk:
+        agent = await connect("desk", desk.url, effect="read")
         async with Plansmith(agents=[agent]) as smith:
             run = await smith.submit(plan({"id": "h", "agent": "a2a.desk", "task": "hold x"}))
             running = asyncio.ensure_future(smith.runs.run(run.id))
@@ -265,4 +265,4 @@ async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_can
             run = await smith.cancel(run.id)
             await running
             assert (await smith.get(run.id)).status is RunStatus.CANCELLED
-            assert intake.executor.deeds == ["begin hold x", "cancel"]
+            assert desk.executor.deeds == ["begin hold x", "cancel"]

@@ -204,7 +204,7 @@ def test_a_server_and_a_program_in_a_strange_folder_run_none_of_its_code(
         "import asyncio\nfrom plansmith_cli.wiring import make_smith\n"
         "smith = make_smith()\n"
         "async def main():\n"
-        "    print(sorted((await smith.runs.intake.callees()).specs))\n"
+        "    print(sorted((await smith.runs.registry.callees()).specs))\n"
         "    run = await smith.plan('Which files here mention invoices?')\n"
         "    print((await smith.runs.run(run.id)).status)\n"
         "    await smith.close()\n"

@@ -112,7 +112,7 @@ def library(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def intake(tmp_path: Path) -> Path:
+def desk(tmp_path: Path) -> Path:
     folder = tmp_path / "desk"
     folder.mkdir()
     return folder
@@ -193,16 +193,16 @@ def researchers() -> Cast:
 
 
 async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
-    library: Path, intake: Path, tmp_path: Path, walls: None
+    library: Path, desk: Path, tmp_path: Path, walls: None
 ) -> None:
     cast = researchers()
     messages: list[str] = []
     given = settings(tmp_path, documents=[library])
-    smith = research(given, model=cast, folder=intake, tell=messages.append)
+    smith = research(given, model=cast, folder=desk, tell=messages.append)
     run = await through(smith, "How wet was the spring?")
     cast.finish()
     assert run.status is RunStatus.DONE
-    assert (intake / "charts" / "rain.svg").read_text().count("<rect") == 2
+    assert (desk / "charts" / "rain.svg").read_text().count("<rect") == 2
     assert result(run, "rain")["citations"] == [{"path": "rain.md", "quote": "In March 40 mm fell"}]
     assert "In May 90 mm" not in str(result(run, "rain")["citations"])
     assert result(run, "gauge")["citations"][0]["path"] == "old/gauge.md"

@@ -374,11 +374,11 @@ async def test_tools_of_an_installed_package_join_the_built_in_ones(
     install(tmp_path, f"[plansmith.tools]\ntheirs = {__name__}:their_tools\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     async with make_smith(Settings(store="memory"), model=None) as smith:
-        names = (await smith.runs.intake.callees()).specs
+        names = (await smith.runs.registry.callees()).specs
     assert {"where", "files.read"} <= {*names}
     bare = Settings(store="memory", builtin=BuiltinSettings(enabled=False))
     async with make_smith(bare, model=None) as smith:
-        assert {*(await smith.runs.intake.callees()).specs} == {"where"}
+        assert {*(await smith.runs.registry.callees()).specs} == {"where"}
 
 
 async def test_a_program_of_another_system_gets_the_plansmith_of_the_settings(
@@ -386,7 +386,7 @@ async def test_a_program_of_another_system_gets_the_plansmith_of_the_settings(
 ) -> None:
     monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'new' / 'runs.db'}")
     async with RemoteConnections().smith as smith:
-        assert "files.read" in (await smith.runs.intake.callees()).specs
+        assert "files.read" in (await smith.runs.registry.callees()).specs
     assert (tmp_path / "new").is_dir()
 
 

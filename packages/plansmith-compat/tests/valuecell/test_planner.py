@@ -222,8 +222,8 @@ async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
 async def test_agents_over_a2a_are_known_by_their_cards_and_their_names_and_take_tasks(
     scripted: Script,
 ) -> None:
-    async with Desk().serving() as intake:
-        agent: Any = await connect("desk", intake.url, effect="read")
+    async with Desk().serving() as served:
+        agent: Any = await connect("desk", served.url, effect="read")
         model = scripted(answer(task("a2a.desk", query="echo hello")))
         async with smith_of(model, agent) as smith:
             card = RemoteConnections(smith).get_agent_card("a2a.desk")
@@ -236,7 +236,7 @@ async def test_agents_over_a2a_are_known_by_their_cards_and_their_names_and_take
         taken = smith_of(scripted(), Member("Desk", enabled=False), agent)
         plan = await planned(taken, asked(target="Desk"))
         assert "'Desk' is not available" in (plan.guidance_message or "")
-        assert intake.executor.deeds == ["begin echo hello"]
+        assert served.executor.deeds == ["begin echo hello"]
 
 
 # Plans and tasks

@@ -24,8 +24,8 @@ TWO = [WAYS[0], WAYS[3]]
 OLD = pytest.param({"binding": "JSONRPC", "streaming": True, "version": "0.3.0"}, id="0.3")
 
 
-async def agent_of(intake: Desk, **settings: Any) -> A2AAgent:
-    return await connect("desk", intake.url, **settings)
+async def agent_of(desk: Desk, **settings: Any) -> A2AAgent:
+    return await connect("desk", desk.url, **settings)
 
 
 async def question(agent: A2AAgent, task: str, call: Call | None = None) -> InputNeeded:
@@ -40,7 +40,7 @@ def reply(need: InputNeeded, answer: Json, key: str = "k") -> Call:
 
 class TestA2AAgent(AgentContract):
     @pytest.fixture(autouse=True)
-    def intake(self) -> Iterator[None]:
+    def desk(self) -> Iterator[None]:
         with Desk().in_thread() as self.url:
             yield
 
@@ -50,8 +50,8 @@ class TestA2AAgent(AgentContract):
 
 @pytest.mark.parametrize("way", [*WAYS, OLD])
 async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk(**way).serving() as desk:
+        agent = await agent_of(desk)
         result = await agent.work("echo hello", {}, Call(key="k"))
         assert result == {
             "text": "hello",
@@ -61,7 +61,7 @@ async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, 
             "citations": [],
             "notes": [],
         }
-        assert intake.executor.deeds == ["begin echo hello"]
+        assert desk.executor.deeds == ["begin echo hello"]
         at_once: Any = await agent.work("reply at once", {}, Call(key="l"))  # without a task
         assert at_once["text"] == "at once"
 
@@ -70,8 +70,8 @@ async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, 
 async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> None:
     streams = way["streaming"]
     task, word = ("stream a b", "word 0") if streams else ("hold x", "holding x")
-    async with Desk(**way).serving() as intake:
-        agent, texts, first = await agent_of(intake), list[str](), asyncio.Event()
+    async with Desk(**way).serving() as desk:
+        agent, texts, first = await agent_of(desk), list[str](), asyncio.Event()
 
         def progress(text: str) -> None:
             texts.append(text)
@@ -79,11 +79,11 @@ async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> 
                 first.set()
 
         working = asyncio.create_task(agent.work(task, {}, Call(key="k", progress=progress)))
-        intake.executor.gates["a"].set()
+        desk.executor.gates["a"].set()
         await first.wait()
         assert not working.done()
         for gate in ("b", "x"):
-            intake.executor.gates[gate].set()
+            desk.executor.gates[gate].set()
         result: Any = await working
         assert result["text"] == ("ab" if streams else "held x")
         if streams:
@@ -94,8 +94,8 @@ async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> 
 async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
     way: dict[str, Any],
 ) -> None:
-    async with Desk(**way).serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk(**way).serving() as desk:
+        agent = await agent_of(desk)
         need = await question(agent, "ask lunch")
         assert need.message == "Which day for lunch?"
         need = await question(agent, "ask lunch", reply(need, "nothing"))
@@ -104,25 +104,25 @@ async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
         assert result["text"] == "booked monday"
         # An answer that was given is not given again.
         assert await agent.work("ask lunch", {}, reply(need, "monday")) == result
-        assert intake.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
+        assert desk.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
 
 
 async def test_an_old_answer_reaches_no_new_question_and_nobody_is_asked_for_ever() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake, limits={"questions": 2})
+    async with Desk().serving() as desk:
+        agent = await agent_of(desk, limits={"questions": 2})
         need = await question(agent, "ask lunch")
         again = await question(agent, "ask lunch", reply(need, "nothing"))
         late = await question(agent, "ask lunch", reply(need, "nothing"))
         assert late.message == again.message == "Really, which day?"
-        assert intake.executor.deeds == ["begin ask lunch", "answer nothing"]
+        assert desk.executor.deeds == ["begin ask lunch", "answer nothing"]
         with pytest.raises(ToolFailed, match="asked more than 2 times"):
             await agent.work("ask lunch", {}, reply(again, "nothing"))
 
 
 @pytest.mark.parametrize("answer", ["done", "cannot"])
 async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential(answer: str) -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk().serving() as desk:
+        agent = await agent_of(desk)
         need = await question(agent, "auth")
         assert need.link == "https://login.example/start?for=desk"
         assert need.options == ("done", "cannot")
@@ -133,7 +133,7 @@ async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential(answ
         else:
             with pytest.raises(ToolFailed, match="could not sign in"):
                 await agent.work("auth", {}, reply(need, answer))
-            assert intake.executor.deeds == ["begin auth", "cancel"]
+            assert desk.executor.deeds == ["begin auth", "cancel"]
 
 
 @pytest.mark.parametrize("way", TWO)
@@ -144,18 +144,18 @@ async def test_a_bad_end_is_a_failure_with_the_agents_reason(way: dict[str, Any]
         "cancelled": "a2a.desk cancelled the work: it does not say why",
         "crash boom": ".",
     }
-    async with Desk(**way).serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk(**way).serving() as desk:
+        agent = await agent_of(desk)
         for task, why in failures.items():
             with pytest.raises(ToolFailed, match=why) as caught:
                 await agent.work(task, {}, Call(key=task))
             assert task == "crash boom" or not isinstance(caught.value, ToolBusy)
-        assert intake.executor.deeds == [f"begin {task}" for task in failures]
+        assert desk.executor.deeds == [f"begin {task}" for task in failures]
 
 
 async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk().serving() as desk:
+        agent = await agent_of(desk)
         need = await question(agent, "choose red blue")
         assert (need.message, need.options) == ("Which one?", ("red", "blue"))
         need = await question(agent, "form", Call(key="f"))
@@ -165,25 +165,25 @@ async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -
             "required": ["n"],
         }
         await agent.work("form", {}, reply(need, {"n": 3}, "f"))
-        [part] = intake.executor.said[-1]["parts"]
+        [part] = desk.executor.said[-1]["parts"]
         assert part["data"] == {"n": 3}
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_cancelled_step_cancels_the_task(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as intake:
-        agent = await agent_of(intake)
+    async with Desk(**way).serving() as desk:
+        agent = await agent_of(desk)
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await intake.executor.entered["x"].wait()
+        await desk.executor.entered["x"].wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        assert intake.executor.deeds == ["begin hold x", "cancel"]
+        assert desk.executor.deeds == ["begin hold x", "cancel"]
 
 
 async def test_all_kinds_of_parts_are_kept_within_limits() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake, limits={"binary_bytes": 1000})
+    async with Desk().serving() as desk:
+        agent = await agent_of(desk, limits={"binary_bytes": 1000})
         result: Any = await agent.work("rich 2000", {}, Call(key="k"))
         assert result["text"] == "see the table"
         assert result["data"] == [{"rows": [1, 2.5, None]}]
@@ -215,19 +215,19 @@ async def test_all_kinds_of_parts_are_kept_within_limits() -> None:
 async def test_inputs_go_along_in_a_form_the_agent_takes_and_no_digit_is_lost(
     modes: list[str], inputs: dict[str, Json], kinds: list[str]
 ) -> None:
-    async with Desk(modes=modes).serving() as intake:
-        await (await agent_of(intake)).work("reply x", inputs, Call(key="k"))
-        parts = intake.executor.said[0]["parts"]
+    async with Desk(modes=modes).serving() as desk:
+        await (await agent_of(desk)).work("reply x", inputs, Call(key="k"))
+        parts = desk.executor.said[0]["parts"]
         assert [next(k for k in ("text", "data") if k in part) for part in parts] == kinds
         if len(kinds) == 1:
             assert str(inputs["n"]) in parts[0]["text"]
 
 
 async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hidden() -> None:
-    async with Desk().serving() as intake:
+    async with Desk().serving() as desk:
         secret = {"TOKEN": "s3cret-canary"}
         headers = {"Authorization": "Bearer ${TOKEN}"}
-        agent = await connect("desk", intake.url, headers=headers, lookup=secret.get)
+        agent = await connect("desk", desk.url, headers=headers, lookup=secret.get)
         progress: list[str] = []
         call = Call(key="k", progress=progress.append)
         result = await agent.work("echo I saw s3cret-canary", {}, call)
@@ -237,11 +237,11 @@ async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hid
         visible = f"{result} {progress} {failed.value} {failed.value.args} {need} {need.state}"
         assert "s3cret-canary" not in visible
         assert "I saw ${secret:TOKEN}" in visible
-        sent = [each.get("authorization") for each in intake.headers]
+        sent = [each.get("authorization") for each in desk.headers]
         assert sent.count("Bearer s3cret-canary") >= 3
-        assert [each for each in intake.headers if "authorization" not in each], "cards are public"
-        agent = await agent_of(intake, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
-        before = len(intake.headers)
+        assert [each for each in desk.headers if "authorization" not in each], "cards are public"
+        agent = await agent_of(desk, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
+        before = len(desk.headers)
         with pytest.raises(Misconfigured, match="NO_SUCH_TOKEN_HERE"):
             await agent.work("echo x", {}, Call(key="n"))
-        assert len(intake.headers) == before
+        assert len(desk.headers) == before

@@ -98,12 +98,12 @@ async def test_one_plan_uses_a_server_of_npm_one_of_pypi_a_function_and_an_agent
             "inputs": {"path": f"{work}/out.txt", "content": "{{loud}} at {{now.target.datetime}}"},
         },
     )
-    async with source, Desk().serving() as intake:
+    async with source, Desk().serving() as desk:
         effects = {spec.name: spec.effect for spec in await source.tools()}
         assert effects["files.read_text_file"] is Effect.READ
         assert effects["files.write_file"] is Effect.FINAL
         assert effects["time.convert_time"] is Effect.WRITE
-        agents = [await connect("desk", intake.url)]
+        agents = [await connect("desk", desk.url)]
         app = Plansmith(tools=[shout, source], agents=agents, limits=Limits(data="show"))
         run = await app.submit(wanted)
         assert run.status is RunStatus.REVIEWING

@@ -20,25 +20,25 @@ from plansmith_desk.model.files import ModelFolder, known_model
 
 
 @pytest.fixture
-def intake(tmp_path: Path) -> Path:
+def desk(tmp_path: Path) -> Path:
     (tmp_path / "north.txt").write_text("The harbour in Bergen opened in 1912.\n", encoding="utf-8")
     (tmp_path / "south.txt").write_text("The harbour in Genoa has 14 piers.\n", encoding="utf-8")
     (tmp_path / "east.txt").write_text("No ships here.\n", encoding="utf-8")
     return tmp_path
 
 
-async def story(name: str, request: str, intake: Path) -> tuple[Run, Run]:
+async def story(name: str, request: str, desk: Path) -> tuple[Run, Run]:
     """Plan and run; a plan that only reads needs no approval."""
     model = embedded_model(name, folder=FOLDER)
-    async with Plansmith(model=model, tools=[FileTools(intake)]) as smith:
+    async with Plansmith(model=model, tools=[FileTools(desk)]) as smith:
         planned = await smith.plan(request)
         return planned, await smith.runs.run(planned.id)
 
 
 @pytest.mark.long
-async def test_even_the_smallest_model_writes_plans_that_hold(intake: Path) -> None:
+async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> None:
     name = str(small_weights())
-    planned, _ = await story(name, "Which files mention the harbour?", intake)
+    planned, _ = await story(name, "Which files mention the harbour?", desk)
     assert planned.plan is not None
     assert not planned.plan.degraded
     tools = [step for step in planned.plan.steps if isinstance(step, ToolStep)]
@@ -63,10 +63,10 @@ def planning_model() -> ChatModel:
     ],
 )
 async def test_the_planning_model_answers_from_the_files(
-    request_text: str, wanted: tuple[str, ...], intake: Path
+    request_text: str, wanted: tuple[str, ...], desk: Path
 ) -> None:
     planning_model()
-    _, run = await story(known_model("").name, request_text, intake)
+    _, run = await story(known_model("").name, request_text, desk)
     assert run.status is RunStatus.DONE
     assert all(each in run.report for each in wanted)
 
@@ -80,9 +80,9 @@ SALES = """date,region,product,amount
 """
 
 
-async def carried(request: str, intake: Path) -> Run:
+async def carried(request: str, desk: Path) -> Run:
     """A request over the built-in tools; the person says yes to whatever is asked."""
-    sources = builtin_sources(intake)
+    sources = builtin_sources(desk)
     # As on the command line: tables are tools, and known to the planner by their columns.
     telling: list[Any] = [each for each in sources if hasattr(each, "gather")]
     async with Plansmith(model=planning_model(), tools=sources, context=telling) as smith:
@@ -117,21 +117,21 @@ async def carried(request: str, intake: Path) -> Run:
     ],
 )
 async def test_the_examples_of_the_readme_come_out_right(
-    request_text: str, wanted: tuple[str, ...], file: str, intake: Path
+    request_text: str, wanted: tuple[str, ...], file: str, desk: Path
 ) -> None:
-    (intake / "sales.csv").write_text(SALES, encoding="utf-8")
-    run = await carried(request_text, intake)
+    (desk / "sales.csv").write_text(SALES, encoding="utf-8")
+    run = await carried(request_text, desk)
     assert run.status is RunStatus.DONE, run.reason
     assert all(each in run.report for each in wanted), run.report
-    assert not file or "320.75" in (intake / file).read_text(encoding="utf-8")
+    assert not file or "320.75" in (desk / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.long
 async def test_a_conversation_of_two_turns_comes_out_right_with_the_planning_model(
-    intake: Path,
+    desk: Path,
 ) -> None:
-    (intake / "sales.csv").write_text(SALES, encoding="utf-8")
-    sources = builtin_sources(intake)
+    (desk / "sales.csv").write_text(SALES, encoding="utf-8")
+    sources = builtin_sources(desk)
     telling: list[Any] = [each for each in sources if hasattr(each, "gather")]
     async with Plansmith(model=planning_model(), tools=sources, context=telling) as smith:
         thread = await smith.thread()

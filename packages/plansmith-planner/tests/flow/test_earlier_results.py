@@ -55,7 +55,7 @@ class Talks:
     def __init__(self, app: Plansmith) -> None:
         self.app = app
         self.threads: dict[str, list[str]] = {}
-        setattr(app.runs.intake.conversations, "results", self.results)  # noqa: B010
+        setattr(app.runs.registry.conversations, "results", self.results)  # noqa: B010
 
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
         before = self.threads.get(thread, [])[: None if message is None else message - 1]
@@ -316,7 +316,7 @@ async def test_an_earlier_result_stays_pinned_when_its_step_has_another_one_now(
     async def changed(_: str, __: int | None) -> Sequence[EarlierResult]:
         return [EarlierResult(ref, fake, "totals")]
 
-    setattr(talk.app.runs.intake.conversations, "results", changed)  # noqa: B010
+    setattr(talk.app.runs.registry.conversations, "results", changed)  # noqa: B010
     edited = await talk.app.edit(run.id, sending(ref, "rows"), by="ada")
     assert edited.earlier == {ref: content_of(TOTALS).digest}
     assert (await proposed(talk.app, run.id))[-1].earlier == edited.earlier
@@ -465,7 +465,7 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
     )
     tools = fakes()
     app = Plansmith(tools=[tools], store=store, limits=LIMITS, templates={"sly": sly})
-    setattr(app.runs.intake.conversations, "results", talk.results)  # noqa: B010
+    setattr(app.runs.registry.conversations, "results", talk.results)  # noqa: B010
     try:
         options = RunOptions(thread="talk", message=2)
         created = await app.runs.create(NewRun("x", outer, options=options, by="ada"))

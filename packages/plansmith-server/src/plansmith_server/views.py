@@ -337,7 +337,7 @@ def rules_view(plan: Plan | None) -> dict[str, list[Sentence]]:
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
     """Returns the current tools; none while they cannot be listed, so that runs can be read."""
     try:
-        return (await smith.runs.intake.callees()).specs
+        return (await smith.runs.registry.callees()).specs
     except PlansmithError:
         return {}
 
@@ -421,7 +421,7 @@ async def effects_view(
     counts = {effect.value: 0 for effect in Effect}
     by_step: dict[str, str] = {}
     specs = await known_tools(smith)
-    agents = {spec.name: spec for spec in smith.runs.intake.agents()}
+    agents = {spec.name: spec for spec in smith.runs.registry.agents()}
     known = Environment(specs, agents)
     for step in plan.steps if plan else ():
         if step.disabled:

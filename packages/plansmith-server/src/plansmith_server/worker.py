@@ -91,8 +91,8 @@ class Worker:
         try:
             run, lacking = (await self._journals.load_verified(run_id)).run, list[str]()
             if run.plan is not None and run.approved_tools:
-                intake = self._state.teams.of(run).runs.intake
-                known = await intake.definitions(run.plan, run.templates)
+                registry = self._state.teams.of(run).runs.registry
+                known = await registry.definitions(run.plan, run.templates)
                 lacking = sorted({*run.approved_tools} - {*known})
             others = {*await self._workers()} - {self._name} if lacking else set[str]()
         except PlansmithError:

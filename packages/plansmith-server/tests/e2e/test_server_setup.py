@@ -254,8 +254,8 @@ async def test_an_agent_works_the_moment_its_card_is_approved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    async with Desk().serving() as intake:
-        agents = {"desk": {"url": intake.url, "effect": "read"}}
+    async with Desk().serving() as desk:
+        agents = {"desk": {"url": desk.url, "effect": "read"}}
         async with serving(tmp_path, settings={"agents": agents}) as house:
             listed, card = (await house.get("/v1/agents"))["items"]
             assert (listed["name"], listed["enabled"]) == ("a2a.desk", False)

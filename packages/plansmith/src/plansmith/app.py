@@ -106,7 +106,7 @@ class Plansmith:
     @made_once
     def threads(self) -> Any:
         """Keeps conversations."""
-        return plugins.load("planners", "threads")(runs=self.runs)
+        return plugins.load("threads", "service")(runs=self.runs)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
+from plansmith.runs.registry import Registry
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import approval_of_run
 
@@ -36,27 +37,32 @@ def make_runs(given: Arguments) -> RunService:
     )
 
     def remembering() -> Conversations:
-        made: Conversations = plugins.load("planners", "conversations")(journals)
+        made: Conversations = plugins.load("threads", "memory")(journals)
         return made
 
-    intake = PlanIntake(
+    registry = Registry(
         store=given.store,
         clock=given.clock,
         sources=given.sources,
         agents=given.agents,
         templates=options.get("templates"),
-        policy=options.get("policy"),
-        price_per_million=options.get("price_per_million"),
         secrets=options.get("secrets"),
-        ask_also=options.get("ask_also", lambda _: ()),
         conversations=made_later(remembering),
     )
+    intake = PlanIntake(
+        registry,
+        policy=options.get("policy"),
+        price_per_million=options.get("price_per_million"),
+        ask_also=options.get("ask_also", lambda _: ()),
+    )
+    # Tools that need no review may also get data from other tools without a question.
+    free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
     return RunService(
         journals=journals,
         intake=intake,
         planner=given.planner,
         writer=given.writer,
-        limits=limits,
+        limits=limits.replace(data_free=tuple(free)),
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),

@@ -22,8 +22,11 @@ from plansmith.errors import Misconfigured
 PREFIX: Final = "plansmith."
 # What can be brought, and the extra of ours that brings it.
 GROUPS: Final[Mapping[str, str]] = {
-    # `default` plans, `threads` are conversations; `answers`, `reads` and `conversations` help.
     "planners": "planner",
+    # Conversations: `service` leads them, `memory` finds the results of their earlier runs.
+    "threads": "planner",
+    # `answers` reads a yes or a no, `reads` tells from a tool's name whether it only reads.
+    "language": "planner",
     "models": "desk",
     "shelves": "desk",
     "tools": "desk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged
-from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
+from plansmith.plan.events import RequestAnswered, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Store
 from plansmith.runs.journals import Journals
@@ -23,7 +23,7 @@ async def verified(store: Store, run: str) -> Journal:
     journal.require_sound()
     verify_chain(journal.events)
     for event in journal.events:
-        if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
+        if isinstance(event.body, StepDone | StepReused | RequestAnswered) and event.body.result:
             try:
                 await store.get(event.body.result)
             except JournalDamaged as lost:

@@ -83,7 +83,7 @@ async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
     async def found(_: str, __: int | None) -> Sequence[EarlierResult]:
         return earlier
 
-    setattr(app.runs.intake.conversations, "results", found)  # noqa: B010
+    setattr(app.runs.registry.conversations, "results", found)  # noqa: B010
     options = RunOptions(thread="talk", message=2)
     run = (await app.runs.create(NewRun("next", plan, options=options, by="ada"))).run
     assert set(run.earlier) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())

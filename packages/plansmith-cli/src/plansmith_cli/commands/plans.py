@@ -81,9 +81,9 @@ def _check(args: argparse.Namespace) -> int | None:
     plan, notes = reading.plan, [*reading.problems]
 
     async def work(session: Session) -> int:
-        intake = session.smith.runs.intake
-        specs = [*(await intake.callees()).specs.values()]
-        checked = check_plan(plan, specs, agents=intake.agents()) if plan is not None else []
+        registry = session.smith.runs.registry
+        specs = [*(await registry.callees()).specs.values()]
+        checked = check_plan(plan, specs, agents=registry.agents()) if plan is not None else []
         problems, source = [*notes, *checked], ", ".join(map(safe, args.tools or ())) or _HERE
         found = {
             "ok": not has_errors(problems),

@@ -26,7 +26,7 @@ from plansmith_planner.ranking.pick import shortlist
 
 
 async def _specs(session: Session) -> list[ToolSpec]:
-    return list((await session.smith.runs.intake.callees()).specs.values())
+    return list((await session.smith.runs.registry.callees()).specs.values())
 
 
 async def _list(session: Session) -> None:
@@ -115,7 +115,7 @@ async def _revoke(session: Session) -> None:
 
 
 def _servers(session: Session) -> McpServers:
-    found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
+    found = [each for each in session.smith.runs.registry.sources if isinstance(each, McpServers)]
     if not found:
         raise ui.wrong(
             "there are no MCP servers", "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"

@@ -39,11 +39,11 @@ everything was done. --store sqlite:///runs.db keeps the run.
 
 async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
     """Prints a program; on stderr, what is to be filled in. Refuses bad plans."""
-    intake = session.smith.runs.intake
-    plan = plan if run is not None else await intake.pinned(plan)
+    registry = session.smith.runs.registry
+    plan = plan if run is not None else await registry.pinned(plan)
     templates = dict(run.templates) if run is not None and run.templates else {}
-    templates = templates or dict(await intake.contents(plan))
-    callees, agents = await intake.callees(), {each.name: each for each in intake.agents()}
+    templates = templates or dict(await registry.contents(plan))
+    callees, agents = await registry.callees(), {each.name: each for each in registry.agents()}
     _refuse(plan, templates)
     found = check_plan(plan, list(callees.specs.values()), agents=list(agents.values()))
     found = [each for each in found if each.code not in _UNKNOWN]

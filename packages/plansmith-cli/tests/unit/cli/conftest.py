@@ -38,7 +38,7 @@ def note(text: str) -> dict:
 
 
 @pytest.fixture(autouse=True)
-def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
     keys = [key.variable for key in KEYS]
     for name in [*os.environ]:
@@ -56,5 +56,5 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def cli(intake: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys, intake)
+def cli(desk: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys, desk)

@@ -26,9 +26,9 @@ Pipe = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def travel(intake: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Travel]:
+def travel(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Travel]:
     """A model that reads its prompts, and tools to travel with."""
-    (intake / "travel.py").write_text(TOOLS, encoding="utf-8")
+    (desk / "travel.py").write_text(TOOLS, encoding="utf-8")
     found = Travel()
     with found.server.in_thread() as url:
         monkeypatch.setenv("PLANSMITH_MODEL", "openai:test")
@@ -59,7 +59,7 @@ def booked(folder: Path) -> str:
 
 
 def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
-    travel: Travel, pipe: Pipe, intake: Path
+    travel: Travel, pipe: Pipe, desk: Path
 ) -> None:
     lines = ("Plan a trip", "Rome", "Now book it", "cheaper, please", "why Rome?", "yes, go ahead")
     code, out, err = pipe(*lines, flags=("--json", *PY))
@@ -76,14 +76,14 @@ def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
     assert "A message approves nothing" in answers[5]["text"]
     assert answers[5]["run"]["status"] == "reviewing"
     assert len({each["thread"] for each in answers}) == 1
-    assert (code, booked(intake)) == (5, "")
+    assert (code, booked(desk)) == (5, "")
     assert f"plansmith chat --thread {answers[0]['thread']}" in err
 
 
-def test_no_line_of_a_pipe_approves_a_plan(travel: Travel, pipe: Pipe, intake: Path) -> None:
+def test_no_line_of_a_pipe_approves_a_plan(travel: Travel, pipe: Pipe, desk: Path) -> None:
     yes = ("y", "yes", "好", "approve", "/plan", "y", "/go", "yes", "allow")
     code, _, err = pipe("Find a flight to Rome", "Now book it", *yes, flags=PY)
-    assert booked(intake) == ""
+    assert booked(desk) == ""
     assert code != 0
     assert "plansmith approve" in err
 
@@ -209,8 +209,8 @@ def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
     assert cli.json("threads list")[0]["title"].startswith("Plan a trip")
 
 
-def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
-    (intake / "may.txt").write_text("three invoices", encoding="utf-8")
+def test_two_turns_without_any_model(pipe: Pipe, desk: Path) -> None:
+    (desk / "may.txt").write_text("three invoices", encoding="utf-8")
     which = "Which files here mention invoices?"
     flags = ("--model", "rules", "--yes-read-only", "--json")
     code, out, _ = pipe(which, "why?", which, flags=flags)

@@ -69,9 +69,9 @@ def test_the_words_of_a_sentence_are_found_and_names_are_not() -> None:
 
 
 def test_a_request_is_planned_reviewed_run_and_reported_in_chinese(
-    types: Typed, intake: Path
+    types: Typed, desk: Path
 ) -> None:
-    (intake / "五月.txt").write_text("两张发票\n", encoding="utf-8")
+    (desk / "五月.txt").write_text("两张发票\n", encoding="utf-8")
     asked = "哪些文件提到了发票？"
     assert types("plan", asked, "--model", "rules") == 0
     assert types("ask", asked, "--model", "rules", "--no-input") == 5
@@ -229,13 +229,13 @@ def test_the_commands_of_operators_are_told_in_chinese(types: Typed, cli: Cli) -
 
 
 def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
-    types: Typed, cli: Cli, intake: Path
+    types: Typed, cli: Cli, desk: Path
 ) -> None:
     reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
     assert types("run", cli.write(reading, goal="读文件"), "--model", "rules") != 0
     assert types("report last") == 0
     assert types("ask", "1/0 是多少", "--model", "rules") == 0
-    with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:
+    with closing(sqlite3.connect(desk.parent / "store" / "runs.db")) as store, store:
         store.execute("DELETE FROM events WHERE number = 2 AND run = (SELECT max(run) FROM events)")
     assert types("store verify --all") == 1
     assert types("store doctor") == 1

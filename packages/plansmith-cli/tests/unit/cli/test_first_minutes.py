@@ -20,9 +20,9 @@ READ_ONLY = ("--yes-read-only", "--no-input")
 
 
 @pytest.fixture(autouse=True)
-def letters(intake: Path) -> None:
-    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
-    (intake / "june.txt").write_text("Nothing to pay\n", encoding="utf-8")
+def letters(desk: Path) -> None:
+    (desk / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (desk / "june.txt").write_text("Nothing to pay\n", encoding="utf-8")
 
 
 def test_with_nothing_at_all_rules_plan_and_the_run_is_printed_with_its_report(cli: Cli) -> None:

@@ -27,7 +27,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(intake: Path) -> Path:
+def store(desk: Path) -> Path:
     """The file of the store that the commands use."""
     return Path(os.environ["PLANSMITH_STORE"].removeprefix("sqlite:///"))
 

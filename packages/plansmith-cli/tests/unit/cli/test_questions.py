@@ -29,10 +29,10 @@ def letter() -> dict:
 
 
 @pytest.fixture(autouse=True)
-def letter(intake: Path) -> Path:
-    with (intake / "tools.py").open("a", encoding="utf-8") as file:
+def letter(desk: Path) -> Path:
+    with (desk / "tools.py").open("a", encoding="utf-8") as file:
         file.write(READER)
-    path = intake / "letter.txt"
+    path = desk / "letter.txt"
     path.write_text(LONG, encoding="utf-8")
     return path
 

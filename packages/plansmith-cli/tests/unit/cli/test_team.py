@@ -14,7 +14,7 @@ import pytest
 from tests.commands import Cli
 from tests.servers.model_server import ModelServer, Refusal, Reply, Request
 
-from plansmith.engine.progress import RunningCalls
+from plansmith.engine.running import RunningCalls
 from plansmith.store.urls import open_store
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
@@ -82,13 +82,11 @@ def answer(request: Request) -> Reply | Refusal:
 
 
 @pytest.fixture(autouse=True)
-def model(monkeypatch: pytest.MonkeyPatch, intake: Path) -> Iterator[ModelServer]:
+def model(monkeypatch: pytest.MonkeyPatch, desk: Path) -> Iterator[ModelServer]:
     server = ModelServer(then=answer)
-    (intake / "library").mkdir()
-    (intake / "library" / "bridge.md").write_text(
-        "The bridge was opened in 1932.", encoding="utf-8"
-    )
-    database = sqlite3.connect(intake / "shop.db")
+    (desk / "library").mkdir()
+    (desk / "library" / "bridge.md").write_text("The bridge was opened in 1932.", encoding="utf-8")
+    database = sqlite3.connect(desk / "shop.db")
     database.executescript(
         "CREATE TABLE customers (name TEXT, city TEXT);"
         "INSERT INTO customers VALUES ('Ada', 'Oslo'), ('Bob', 'Oslo'), ('Cid', 'Bergen');"

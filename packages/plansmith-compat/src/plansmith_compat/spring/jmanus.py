@@ -225,10 +225,10 @@ class PublishedTemplates:
         self._stopping: set[asyncio.Task[Run]] = set()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        known = await self._smith.runs.intake.environment(None)
+        known = await self._smith.runs.registry.environment(None)
         made: list[ToolSpec] = []
         for each in self._templates.values():
-            steps = active_steps(each.plan, self._smith.runs.intake.templates)
+            steps = active_steps(each.plan, self._smith.runs.registry.templates)
             found = [known.effect(step) for step in steps]
             made.append(
                 ToolSpec(

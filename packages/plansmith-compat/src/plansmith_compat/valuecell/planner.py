@@ -54,13 +54,13 @@ class RemoteConnections:
     def get_agent_card(self, agent_name: str) -> AgentSpec | None:
         """Returns the card of an enabled agent; one over A2A also by its name in ValueCell."""
         # A name that is taken, also by an agent that is off, never means another agent.
-        names = [card.name for card in self.smith.runs.intake.agents()]
+        names = [card.name for card in self.smith.runs.registry.agents()]
         remote = f"{NAMESPACE}{agent_name}".lower()
         same = [name for name in names if name.lower() == remote and agent_name not in names]
         return self.get_all_agent_cards().get(next(iter(same), agent_name))
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
-        return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
+        return {card.name: card for card in self.smith.runs.registry.agents() if card.enabled}
 
     def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
         """Returns the cards a planner may use: neither hidden nor passthrough."""

@@ -108,7 +108,7 @@ class WorkFiles:
         if not journals.folder or not journals.is_here(run.folder):
             return {}
         try:
-            return (await self._runs.intake.callees()).specs
+            return (await self._runs.registry.callees()).specs
         except PlansmithError:
             return {}
 

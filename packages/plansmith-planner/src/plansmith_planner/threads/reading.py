@@ -120,7 +120,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
         found.append(run)
         if run.status.over or not run.questions:
             continue
-        known = await runs.intake.environment(run.plan, run.templates)
+        known = await runs.registry.environment(run.plan, run.templates)
         for asked in reversed([*run.questions.values()]):
             guards = bool(run.plan and asked.step and guarded(run.plan, asked.step, known))
             # A program answers nothing after which something is changed.

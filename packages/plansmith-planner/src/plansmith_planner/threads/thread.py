@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from plansmith.engine.answers import ONLY_PERSONS
-from plansmith.engine.progress import spending
+from plansmith.engine.budget import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.ids import root_of

@@ -212,7 +212,7 @@ class _PlansmithTools:
             raise ToolError("dialect, team and database go with a plan")
         if plan is not None:
             state = self._team(team, database)
-            agents = state.smith.runs.intake.agents()
+            agents = state.smith.runs.registry.agents()
             found, notes = parse_plan(plan, dialect or "", agents=agents)
             run = await self._access(ctx, state).create(
                 plan=found, dialect=dialect or "", notes=notes

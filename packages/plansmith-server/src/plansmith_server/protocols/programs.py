@@ -93,7 +93,7 @@ class ProgramAccess:
         if not run.questions:
             return {}
         state = await self.state.for_run(run.id, acts=False)
-        known = await state.smith.runs.intake.environment(run.plan, run.templates)
+        known = await state.smith.runs.registry.environment(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:

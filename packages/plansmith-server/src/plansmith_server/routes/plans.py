@@ -80,7 +80,7 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
     if seen not in (run.plan.hash if run.plan else "", "*"):
         hint, why = Sentence("read the plan again"), Sentence("the plan was changed meanwhile")
         raise HttpProblem(412, "changed_meanwhile", why, hint=hint)
-    agents = ask.runs.intake.agents()
+    agents = ask.runs.registry.agents()
     plan, notes = parse_plan(given.plan, given.dialect, goal=run.request, agents=agents)
     await ask.runs.editing.edit(ask.run, plan, by=ask.by, notes=notes)
     await ask.runs.ask_for_review(ask.run, EDITED)
@@ -91,7 +91,7 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
 async def check(ask: Ask, given: b.PlanBody) -> Answer:
     """Checks a plan as if it were the run's; saves nothing."""
     journal = await ask.state.journal(ask.run)
-    specs = (await ask.runs.intake.callees()).specs
+    specs = (await ask.runs.registry.callees()).specs
     known = await run_origins(ask.smith, journal.events, specs)
     view, plan = await check_plan(ask.smith, given, run=journal.run)
     return view | {"origins": plan_origins(plan, journal.run.plan, known)}
@@ -108,13 +108,14 @@ async def check_plan(
     smith: Plansmith, given: b.PlanBody, *, run: Run | None = None
 ) -> tuple[v.JsonObject, Plan]:
     """Reads and checks a plan, of a run if given; returns what is known, in the plan language."""
-    intake, goal = smith.runs.intake, run.request if run else ""
-    agents = intake.agents()
+    intake, registry = smith.runs.intake, smith.runs.registry
+    goal = run.request if run else ""
+    agents = registry.agents()
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
-    earlier = await intake.usable_results(run.options, run.earlier) if run else NO_RESULTS
-    plan = earlier.named(await intake.pinned(read))
+    earlier = await registry.usable_results(run.options, run.earlier) if run else NO_RESULTS
+    plan = earlier.named(await registry.pinned(read))
     problems = (*notes, *await intake.check(plan, earlier), *earlier.notes(plan))
-    specs, cards = (await intake.callees()).specs, {each.name: each for each in agents}
+    specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
     workload = Workload(plan, specs, cards)
     past = (await intake.past()).measured(workload.names)
     expected = workload.estimate(past, intake.price_per_million)
@@ -123,7 +124,7 @@ async def check_plan(
         "hash": plan.hash,
         "problems": [problem_view(each) for each in problems],
         "estimate": {**expected.to_json(), "basis": expected.basis},
-        "effects": await v.effects_view(smith, plan, await intake.contents(plan)),
+        "effects": await v.effects_view(smith, plan, await registry.contents(plan)),
         "rules": v.rules_view(plan),
     }
     return view, plan

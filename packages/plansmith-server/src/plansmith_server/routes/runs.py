@@ -50,7 +50,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
     runs, wanted = state.smith.runs, read_options(given.options())
     new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted, by=ask.by)
     if given.plan is not None:
-        agents = runs.intake.agents()
+        agents = runs.registry.agents()
         plan, notes = parse_plan(given.plan, wanted.dialect, goal=goal, agents=agents)
         new = replace(new, request=goal or plan.goal, plan=plan, notes=notes)
     try:

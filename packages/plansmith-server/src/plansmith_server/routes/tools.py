@@ -23,7 +23,7 @@ _CARD: Final = ("name", "status", "hash", "why", "changes", "card")
 async def listing(ask: Ask, *, q: b.Long = "") -> Answer:
     """Lists the usable tools, best match first, and those that wait for approval."""
     waiting = await waiting_tools(ask.state)
-    specs = (await ask.runs.intake.callees()).specs
+    specs = (await ask.runs.registry.callees()).specs
     found = [*specs.values()]
     if q.strip():
         picks = shortlist(q, found, k=_MOST)
@@ -84,7 +84,7 @@ async def waiting_tools(state: ServerState) -> list[JsonObject]:
 
 
 def _servers(state: ServerState) -> list[McpServers]:
-    return [each for each in state.smith.runs.intake.sources if isinstance(each, McpServers)]
+    return [each for each in state.smith.runs.registry.sources if isinstance(each, McpServers)]
 
 
 @route(
@@ -115,7 +115,7 @@ async def agents(ask: Ask) -> Answer:
             "enabled": spec.enabled,
             "skills": [skill.to_json() for skill in spec.skills],
         }
-        for spec in ask.runs.intake.agents()
+        for spec in ask.runs.registry.agents()
     ]
     if registry := ask.state.registry:
         items += [_card(await registry.look(name)) for name in sorted(registry.entries())]

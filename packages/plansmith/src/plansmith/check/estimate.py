@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from plansmith.lazy import lazy_modules
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, effect_of
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Cost, Estimate, Measured
@@ -56,9 +56,9 @@ class Workload:
         inner = [step.inner for step in active]
         self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
         for step in inner:
-            name, kind = step.callee, step.kind
-            called = agents.get(name) or tools.get(name)
-            effect = called.effect if called else Effect.WRITE
+            kind = step.kind
+            # What a template does is not looked up here.
+            effect = Effect.WRITE if kind == "plan" else effect_of(step, tools, agents)
             self._effects[kind if kind in ("ask", "reply") else effect] += 1
         # What the estimate assumes, whatever is measured.
         self._assumed: list[Sentence] = []

@@ -76,9 +76,9 @@ def reads(spec: ToolSpec) -> bool:
     """
     if "effect" in spec.model_fields_set:
         return spec.effect is Effect.READ
-    if spec.search or "reads" not in plugins.names("planners"):
+    if spec.search or "reads" not in plugins.names("language"):
         return spec.search
-    by_name: Callable[[str], bool] = plugins.load("planners", "reads")
+    by_name: Callable[[str], bool] = plugins.load("language", "reads")
     return by_name(spec.name)
 
 

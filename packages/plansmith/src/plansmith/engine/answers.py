@@ -143,9 +143,9 @@ def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
     word = value.strip().casefold()
     if word in _YES_OR_NO:
         return _YES_OR_NO[word]
-    if "answers" not in plugins.names("planners"):
+    if "answers" not in plugins.names("language"):
         return None
-    read: Callable[[str, str, Sequence[str]], bool | None] = plugins.load("planners", "answers")
+    read: Callable[[str, str, Sequence[str]], bool | None] = plugins.load("language", "answers")
     return read(value, question, options)
 
 

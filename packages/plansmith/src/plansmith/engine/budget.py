@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused
@@ -41,6 +41,19 @@ def events_after_limit(limit: LimitName, value: Json) -> list[AnyBody]:
         reason = Sentence("the limit of {limit}", limit=Sentence(f"limit.{limit}"))
         bodies.append(CancelAsked(reason=reason))
     return bodies
+
+
+class Spent(TypedDict):
+    """What a call used, as fields of an event; an unknown price is empty."""
+
+    tokens: int
+    cost: str
+
+
+def spending(usage: Usage) -> Spent:
+    """Returns what a call used, as fields of an event."""
+    cost = "" if usage.cost is None else str(usage.cost)
+    return {"tokens": usage.input_tokens + usage.output_tokens, "cost": cost}
 
 
 class Reservation(NamedTuple):

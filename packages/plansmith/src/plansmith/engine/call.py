@@ -30,7 +30,7 @@ from plansmith.errors import (
     ToolFailed,
     failure_of_call,
 )
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import Effect, ToolSpec, effect_of
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.sentence import Sentence
@@ -72,14 +72,8 @@ class Callees:
 
     def effect(self, unit: Unit) -> Effect:
         """Returns what a call may do; of an unknown tool or agent a change."""
-        step = unit.step
-        if step.kind == "tool":
-            spec = self.specs.get(step.tool)
-            return spec.effect if spec is not None else Effect.WRITE
-        if step.kind == "agent":
-            agent = self.agents.get(step.agent)
-            return agent.spec.effect if agent is not None else Effect.WRITE
-        return Effect.READ
+        agent = self.agents.get(unit.callee)
+        return effect_of(unit.step, self.specs, {unit.callee: agent.spec} if agent else {})
 
     def timeout(self, unit: Unit) -> float:
         """Returns the time limit of a call in seconds; an agent may have its own."""

@@ -14,9 +14,10 @@ from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
-from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
+from plansmith.engine.progress import ProgressBuffer, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import settle_after_crash
+from plansmith.engine.running import PreparedCall, RunningCalls
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter

@@ -312,8 +312,8 @@ async def whole_run(store: Store, run: Run, results: Mapping[str, Json] | None =
             # The rest of the run can still be shown.
             results = await readable_results(store, run)
             run = run.replace(damage=run.damage or _text(damage))
-    if run.report_hash:
-        run = run.replace(report_text=ReportText(str(await store.get(run.report_hash))))
+    if run.answer_hash:
+        run = run.replace(report_text=ReportText(str(await store.get(run.answer_hash))))
     return run.replace(steps=steps.with_results(results)) if results else run
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final, NamedTuple, cast
 
+from plansmith.engine.budget import spending
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
-from plansmith.engine.progress import spending
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import JournalError
 from plansmith.plan.briefs import total

@@ -8,11 +8,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from plansmith.engine.budget import NOTHING_USED, CallReservations
+from plansmith.engine.budget import NOTHING_USED, CallReservations, spending
 from plansmith.engine.groups import Group, group_of
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Asks, Failed, instead_of_result, on_error
-from plansmith.engine.progress import spending
 from plansmith.engine.ready import ReadyQueue
 from plansmith.engine.recover import unknown_question
 from plansmith.engine.units import Unit, Values, plan_units

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -13,6 +13,9 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record
 from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence
+
+if TYPE_CHECKING:
+    from plansmith.plan.steps import AnyStep
 
 
 class Effect(StrEnum):
@@ -152,3 +155,13 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
     except ValidationError as error:
         about = {"name": entry.get("name", "?"), "error": why_invalid(error)}
         raise Misconfigured(Sentence("the tool '{name}' is not usable: {error}", **about)) from None
+
+
+def effect_of(
+    step: AnyStep, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
+) -> Effect:
+    """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
+    if not step.callee:
+        return Effect.READ
+    spec = agents.get(step.callee) if step.kind == "agent" else tools.get(step.callee)
+    return spec.effect if spec is not None else Effect.WRITE

@@ -407,7 +407,7 @@ class ReplanStarted(EventBody, frozen=True, kw_only=True):
     kind: Literal["failure", "advice", "person", "iteration", "rethink"] = "failure"
 
 
-class ReportMade(EventBody, frozen=True, kw_only=True):
+class RequestAnswered(EventBody, frozen=True, kw_only=True):
     """The request was answered without a plan; `result` is the hash of the answer."""
 
     result: str
@@ -426,7 +426,7 @@ _Asking = QuestionAsked | QuestionAnswered | QuestionWithdrawn
 _StepEnd = StepDone | StepReused | StepFailed | StepSkipped | StepCancelled | StepUnknown
 _Step = StepStarted | StepProgressed | StepAdvised | _StepEnd | StepReplied | StepWaits | StepReset
 _Stopping = RunPaused | RunResumed | RunRepaired | CancelAsked
-_Ending = ReplanStarted | ReportMade | RunFinished
+_Ending = ReplanStarted | RequestAnswered | RunFinished
 AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
 _COMPUTED: Final = (StepStarted, StepDone)  # nothing in them is as others gave it

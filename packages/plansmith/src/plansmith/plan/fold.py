@@ -350,8 +350,8 @@ class _Fold:
     def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
         self._set(cancel_asked=True, reason=body.reason)
 
-    def report_made(self, _: e.Event, body: e.ReportMade) -> None:
-        self._set(report_hash=body.result)
+    def request_answered(self, _: e.Event, body: e.RequestAnswered) -> None:
+        self._set(answer_hash=body.result)
 
     def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
         self.questions = {}

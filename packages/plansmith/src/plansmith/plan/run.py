@@ -348,7 +348,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         removed_steps: Steps that the plan no longer has, kept for the calls they made.
         questions: The open questions by name.
         asked_at: By name of every question ever asked, the number of the event that asked it last.
-        report_hash: The hash of the answer, if the request was answered without a plan.
+        answer_hash: The hash of the answer, if the request was answered without a plan.
         report_text: That answer, or the report of the run, made when it is read: see `report`.
         acts: The steps that change something.
         asked_by: Who made the request.
@@ -412,7 +412,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     removed_steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     asked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
-    report_hash: str = ""
+    answer_hash: str = ""
     report_text: ReportText = NO_REPORT
     acts: tuple[str, ...] = ()
     asked_by: Actor | None = None

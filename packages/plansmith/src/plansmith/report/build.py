@@ -46,7 +46,7 @@ def with_report(run: Run, events: Sequence[e.Event]) -> Run:
     without a plan are stored.
     """
     has_begun = run.started_at is not None or run.cancel_asked
-    if run.report_hash or not run.phase.over or not has_begun:
+    if run.answer_hash or not run.phase.over or not has_begun:
         return run
     text = ReportText(make=lambda: to_markdown(report_of(run, events)))
     return run.replace(report_text=text)

@@ -10,7 +10,7 @@ import msgspec
 
 from plansmith.check.arguments import Placeholders
 from plansmith.plan import steps as st
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, effect_of, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
@@ -30,11 +30,7 @@ class Environment:
 
     def effect(self, step: st.AnyStep) -> Effect:
         """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
-        name = step.callee
-        if not name:
-            return Effect.READ
-        specs = self.agents if step.kind == "agent" else self.tools
-        return specs[name].effect if name in specs else Effect.WRITE
+        return effect_of(step, self.tools, self.agents)
 
 
 class ActiveStep(msgspec.Struct, frozen=True):

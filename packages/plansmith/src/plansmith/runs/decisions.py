@@ -53,7 +53,7 @@ async def decide(
     plan = _plan_to_decide(run, approve)
     if approve is not None:
         require_second_person(run, who, intake.policy)
-        tools = await intake.definitions(plan, run.templates)
+        tools = await intake.registry.definitions(plan, run.templates)
         bodies: list[e.AnyBody] = [e.PlanApproved(hash=plan.hash, tools=tools)]
     else:
         withdrawn = [e.QuestionWithdrawn(question=name) for name in run.questions]
@@ -116,7 +116,7 @@ async def take_answer(
     """
     run, plan = journal.run, journal.plan_hash
     asked = open_question(run, question, of)
-    environment = await intake.environment(run.plan, run.templates)
+    environment = await intake.registry.environment(run.plan, run.templates)
     if by.kind != "person" and (why := why_only_persons(run, asked, environment)):
         message = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(message, hint=ONLY_PERSONS)

@@ -42,6 +42,7 @@ class PlanEditing:
     ) -> None:
         self._planning, self._execution, self._stopping = planning, execution, stopping
         self._journals, self._intake = planning.journals, planning.intake
+        self._registry = planning.registry
 
     async def edit(
         self,
@@ -65,8 +66,8 @@ class PlanEditing:
             raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
         late = StaleDecision(Sentence("someone else changed run {run} first", run=run_id))
         if run.calls_open:  # of a process that died: a person says first what became of changes
-            templates = {**self._intake.templates, **run.templates}
-            lost = settle_after_crash(run, templates, await self._intake.callees())
+            templates = {**self._registry.templates, **run.templates}
+            lost = settle_after_crash(run, templates, await self._registry.callees())
             try:
                 async with self._journals.ownership.writing(journal):
                     await journal.append(*lost)
@@ -79,8 +80,10 @@ class PlanEditing:
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         replan.require_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await unapproved.repeat_reasons(self._intake, journal, edited, only_new_places=True)
-        more += await unapproved.repeat_reasons_of_origin(self._intake, run, edited)
+        more += await unapproved.repeat_reasons(
+            self._registry, journal, edited, only_new_places=True
+        )
+        more += await unapproved.repeat_reasons_of_origin(self._registry, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
@@ -176,8 +179,8 @@ class PlanEditing:
 
     async def _create(self, new: NewRun) -> Journal:
         journal = await self._planning.create(new)
-        if new.options.thread and self._intake.conversations is not None:
-            await self._intake.conversations.join(journal.id, new.options)
+        if new.options.thread and self._registry.conversations is not None:
+            await self._registry.conversations.join(journal.id, new.options)
         return journal
 
     async def _finished(self, run_id: str) -> Journal:
@@ -206,13 +209,13 @@ class PlanEditing:
             again = await self._create(new)
             await self._planning.plan(again)
             return await self._journals.whole(again)
-        plan = await self._intake.pinned(plan)
+        plan = await self._registry.pinned(plan)
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]
         has_read = any(READ_RESULTS in each.reasons for each in reviews)
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await unapproved.repeat_reasons_of_run(self._intake, journal, plan, reused)
+            reasons += await unapproved.repeat_reasons_of_run(self._registry, journal, plan, reused)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from plansmith.clock import first_of
 from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_call_answers, load_values
 from plansmith.engine.recover import unended_prefetches
@@ -43,16 +43,17 @@ _OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 class _Active:
     """A run that this process owns or is about to own.
 
-    `interrupted`: it is to stop at once, another process has it, or nothing is left to stop.
+    `is_released`: this process is done with it: it is to stop at once, another process has it, or
+    it has come to rest.
     """
 
     future: asyncio.Future[Run] = field(init=False)
     executor: Executor | None = None
-    interrupted: bool = False
+    is_released: bool = False
 
     def interrupt(self) -> None:
-        if not self.interrupted:
-            self.interrupted = True
+        if not self.is_released:
+            self.is_released = True
             self.future.cancel()
 
 
@@ -65,6 +66,7 @@ class RunExecution:
         self.limits = planning.limits
         self._planning, self._budgets, self._writer = planning, budgets, writer
         self._journals, self._intake = planning.journals, planning.intake
+        self._registry = planning.registry
         self._active: dict[str, _Active] = {}
         self._hands_over = False
         self._journals.ownership.on_lost(self._stop_lost)
@@ -102,18 +104,18 @@ class RunExecution:
                 if await self._may_begin(journal, claim):
                     unfinished = await self._through_changes(journal, active)
             except (asyncio.CancelledError, StoreAway):
-                unfinished = not active.interrupted  # a server that runs may go on with it
+                unfinished = not active.is_released  # a server that runs may go on with it
                 raise
             finally:
                 await ownership.release(claim, unfinished=unfinished)
                 journal.drop_claim()
         except (StaleWriter, RunTakenOver):
-            active.interrupted = True
+            active.is_released = True
         except asyncio.CancelledError:
-            if not active.interrupted:
+            if not active.is_released:
                 raise
-        was_interrupted, active.interrupted = active.interrupted, True  # nothing is left to stop
-        if was_interrupted:
+        was_released, active.is_released = active.is_released, True
+        if was_released:
             await journal.catch_up()
             return await self._journals.whole(journal)
         results = active.executor.results if active.executor is not None else None
@@ -158,7 +160,7 @@ class RunExecution:
         revised = bool(run.approved_tools) and run.phase in UNDER_WAY
         if not run.approved and not revised:
             return await self._intake.review(run.plan, run, templates=run.templates)
-        defined = await self._intake.definitions(run.plan, run.templates)
+        defined = await self._registry.definitions(run.plan, run.templates)
         why = redefined(run.approved_tools, defined)
         by = run.approved_by or e.Actor(kind="person")
         if alone := why_cannot_approve(run, by, self._intake.policy.second_person):
@@ -204,13 +206,13 @@ class RunExecution:
         await self._budgets.count()
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
-            await self._intake.load_templates()
+            await self._registry.load_templates()
         return Executor(
             journal,
-            callees=self._equipped(await self._intake.callees(), run),
+            callees=self._equipped(await self._registry.callees(), run),
             results=await load_values(store, run),
             call_answers=await load_call_answers(store, run),
-            templates={**self._intake.templates, **run.templates},
+            templates={**self._registry.templates, **run.templates},
             limits=self.limits,
             most_items=self._intake.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
@@ -227,7 +229,7 @@ class RunExecution:
         # Without a writer a reply is its instruction; but results are shown as tables then, too.
         if self._writer is None and not shows_results:
             return callees
-        talk, options, history = self._intake.conversations, run.options, replies.no_history
+        talk, options, history = self._registry.conversations, run.options, replies.no_history
         if talk is not None and options.thread:
             history = partial(talk.before, options.thread, options.message)
         return replace(callees, compose=replies.Replies(run, self._writer, history))
@@ -273,11 +275,11 @@ class RunExecution:
             await self._execute_steps(journal, active, pacing)
             if journal.run.paused:
                 return
-        past, run, intake = await self._intake.past(), journal.run, self._intake
+        past, run, registry = await self._intake.past(), journal.run, self._registry
         # What steps would have changed matters only if the goal was met early, or one failed.
         matters = run.advice or any(step.rule == "error" for step in run.steps.values())
-        acting = await intake.acting(run.plan, run.templates) if run.plan and matters else ()
-        callees, templates = await intake.callees(), {**intake.templates, **run.templates}
+        acting = await registry.acting(run.plan, run.templates) if run.plan and matters else ()
+        callees, templates = await registry.callees(), {**registry.templates, **run.templates}
 
         def is_read(name: str) -> bool:
             unit = named_unit(run.plan, name, templates) if run.plan else None
@@ -343,17 +345,6 @@ class RunExecution:
             active.interrupt()  # a new plan is being made: not worth waiting for
         await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
         return True
-
-
-async def first_of(*waits: Awaitable[object]) -> None:
-    """Waits until one of these is over, and cancels the others."""
-    tasks = [asyncio.ensure_future(each) for each in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def may_execute(run: Run) -> bool:

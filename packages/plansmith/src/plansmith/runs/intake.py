@@ -1,58 +1,45 @@
-"""Checks plans against the tools and agents, estimates them, and asks for review."""
+"""Takes plans into runs: checks and estimates them, and asks for review."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
-from plansmith.check.estimate import Workload
-from plansmith.check.lint import lint_plan
-from plansmith.check.names import Catalogue
-from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.timings import RUNS, CallTimings
-from plansmith.errors import Misconfigured, PlanInvalid
+from plansmith.errors import PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec
-from plansmith.plan.earlier import NO_RESULTS, EarlierResult, UsableResults, pinned_results, uses_of
+from plansmith.plan.earlier import NO_RESULTS, UsableResults
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
-from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import (
-    ActingCall,
-    Environment,
-    acting_calls,
     acting_steps,
     reasons_to_ask,
 )
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
-from plansmith.templates.book import usable_templates
 
 if TYPE_CHECKING:
     from plansmith.check import rehearsal
-    from plansmith.plan.capability import ToolSpec
     from plansmith.plan.data import Json
     from plansmith.plan.planning import PlanOrigin
     from plansmith.plan.run import Run
     from plansmith.runs.journals import Journals
+    from plansmith.runs.registry import PlanFacts, Registry
 else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
 
 
 SEEN_FIRST: Final = Sentence("review.seen_first")
-PLANS_KEPT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,207 +122,40 @@ def _without_reused(plan: Plan, then: Sequence[e.Entry]) -> Plan:
     return plan.replace(steps=tuple(steps))
 
 
-class PlanFacts:
-    """What follows from a plan and what there is to call; each is computed when first wanted."""
-
-    def __init__(self, plan: Plan, snapshot: _Snapshot, environment: Environment) -> None:
-        self.plan, self._snapshot, self.environment = plan, snapshot, environment
-        # The results of earlier runs that the plan refers to.
-        self.uses = uses_of(plan)
-
-    @cached_property
-    def problems(self) -> list[Problem]:
-        """What is wrong with a plan that uses no templates and no results of earlier runs."""
-        tools, agents = self._snapshot.catalogue, self._snapshot.agents
-        return check_plan(self.plan, tools, agents=agents, templates=())
-
-    @cached_property
-    def lint(self) -> list[Problem]:
-        return lint_plan(self.plan, self._snapshot.catalogue)
-
-    @cached_property
-    def workload(self) -> Workload:
-        return Workload(self.plan, self.environment.tools, self.environment.agents)
-
-    @cached_property
-    def changes(self) -> tuple[ActingCall, ...]:
-        return acting_calls(self.plan, self.environment)
-
-    @cached_property
-    def calls(self) -> PlanCalls:
-        """The calls that the plan could make."""
-        return PlanCalls(self.plan, self.environment)
-
-
-class _Snapshot:
-    """The tools and the agents of now, and the facts of the plans seen last with them.
-
-    The tools are there three times: `Callees` to make calls, `Environment` to decide about reviews,
-    `Catalogue` to check plans.
-    Facts of a plan that uses results of earlier runs or has a schedule, and those that follow from
-    its templates, are not kept: they also depend on the conversation, the machine and the store.
-    """
-
-    def __init__(self, callees: Callees, agents: list[AgentSpec]) -> None:
-        self.callees, self.agents = callees, agents
-        self.catalogue = Catalogue(callees.specs)
-        self.environment = Environment(callees.specs, {spec.name: spec for spec in agents})
-        self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
-
-    def facts_of(self, plan: Plan) -> PlanFacts:
-        """Returns the facts of a plan without its templates, known by its whole content."""
-        text = plan.stored_text
-        if text in self._facts:
-            self._facts.move_to_end(text)
-            return self._facts[text]
-        facts = PlanFacts(plan, self, self.environment)
-        if not (facts.uses or plan.schedule or plan.schedules):
-            self._facts[text] = facts
-            if len(self._facts) > PLANS_KEPT:
-                self._facts.popitem(last=False)
-        return facts
-
-
 class PlanIntake:
-    """Knows the tools, agents and templates; checks plans, proposes them and asks for review.
+    """Checks plans against the registry, writes them into runs, and asks for review.
 
-    `ask_also` returns reasons to review a plan for which the policy has none. Plans of a
-    conversation may use the results of its earlier runs.
+    `ask_also` returns reasons to review a plan for which the policy has none.
     """
 
-    def __init__(  # noqa: PLR0913 - all by name
+    def __init__(
         self,
+        registry: Registry,
         *,
-        store: ports.Store,
-        clock: ports.Clock,
-        sources: Sequence[ports.ToolSource] = (),
-        agents: Sequence[ports.Agent] = (),
-        templates: Mapping[str, Plan] | None = None,
         policy: ReviewPolicy | None = None,
         price_per_million: Decimal | None = None,
         past: CallTimings | None = None,
-        secrets: ports.Secrets | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
-        conversations: ports.Conversations | None = None,
     ) -> None:
-        self.store = store
-        self.clock = clock
-        self.templates = dict(templates or {})
+        self.registry = registry
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
-        self.sources = list(sources)
-        self.conversations = conversations
         self._past = past
-        self.secrets = secrets
         self._ask_also = ask_also
-        self._agents = {agent.spec.name: agent for agent in agents}
-        self._callees: Callees | None = None
-        self._listed: list[list[ToolSpec]] = []
-        self._last_snapshot: _Snapshot | None = None
-        self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in self.sources)
-
-    def agents(self) -> list[AgentSpec]:
-        """Returns the cards of all agents."""
-        return [agent.spec for agent in self._agents.values()]
-
-    async def callees(self) -> Callees:
-        """Returns what can be called now; asks each source whether its tools have changed."""
-        listed = [list(await source.tools()) for source in self.sources]
-        if self._callees is not None and listed == self._listed:
-            return self._callees
-        tools: dict[str, ports.ToolSource] = {}
-        specs: dict[str, ToolSpec] = {}
-        pairs = zip(self.sources, listed, strict=True)
-        # Tools that others have named come last: they never take the name of another one.
-        for source, found in sorted(
-            pairs, key=lambda pair: isinstance(pair[0], ports.YieldingSource)
-        ):
-            for spec in found:
-                if spec.name not in specs:
-                    tools[spec.name], specs[spec.name] = source, spec
-                elif isinstance(source, ports.YieldingSource):
-                    source.leave_out(spec.name)
-                else:
-                    raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
-        self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self.secrets)
-        self._listed = listed
-        return self._callees
-
-    async def _snapshot(self) -> _Snapshot:
-        callees, agents, last = await self.callees(), self.agents(), self._last_snapshot
-        if last is None or last.callees is not callees or last.agents != agents:
-            last = self._last_snapshot = _Snapshot(callees, agents)
-        return last
-
-    async def load_templates(self) -> Mapping[str, template.Template]:
-        """Returns the present templates; keeps removed ones for runs that still use them."""
-        every = await usable_templates(self.store, self.templates, removed=True)
-        self.templates |= {name: each.plan for name, each in every.items()}
-        return await usable_templates(self.store, self.templates)
-
-    async def pinned(self, plan: Plan) -> Plan:
-        """Returns the plan with the version and the parameters of each template written into it."""
-        if not template.runs_templates(plan):
-            return plan
-        return template.pinned(plan, await self.load_templates())
-
-    async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
-        """Returns the plans of the templates that a plan runs, at every depth."""
-        if plan is None or not template.runs_templates(plan):
-            return {}
-        return template.contents(plan, await self.load_templates())
-
-    async def environment(
-        self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
-    ) -> Environment:
-        """Returns the tools, the agents, and a plan's present or given templates."""
-        environment = (await self._snapshot()).environment
-        found = templates or await self.contents(plan)
-        return replace(environment, templates=found) if found else environment
-
-    async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
-        """Returns what follows from a plan, with the present or the given templates."""
-        snapshot = await self._snapshot()
-        if template.runs_templates(plan):
-            return PlanFacts(plan, snapshot, await self.environment(plan, templates))
-        return snapshot.facts_of(plan)
-
-    async def definitions(
-        self, plan: Plan, templates: Mapping[str, Plan] | None = None
-    ) -> dict[str, str]:
-        """Returns the present hash of each tool and agent that a plan calls."""
-        # Of the present content, not kept: a source may change its specs in place.
-        return definitions(plan, await self.environment(plan, templates))
-
-    async def acting(
-        self, plan: Plan, templates: Mapping[str, Plan] | None = None
-    ) -> tuple[str, ...]:
-        """Returns the steps of a plan that change something, themselves or in a part."""
-        return acting_steps((await self.facts(plan, templates)).changes)
-
-    async def usable_results(
-        self, options: RunOptions, pins: Mapping[str, str] | None = None
-    ) -> UsableResults:
-        """Returns the results of earlier runs that plans of a request may use.
-
-        `pins` are the contents that the run, or the one that it repeats, uses already.
-        """
-        found: Sequence[EarlierResult] = ()
-        if options.thread and self.conversations is not None:
-            found = await self.conversations.results(options.thread, options.message)
-        return UsableResults(self.store.get, pinned_results(found, pins or {}))
+        sources = registry.sources
+        self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
 
     async def check(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
-        snapshot = await self._snapshot()
+        snapshot = await self.registry.snapshot()
         facts = snapshot.facts_of(plan)
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
         if template.runs_templates(plan):
-            known = await self.load_templates()
+            known = await self.registry.load_templates()
             of_templates = template.template_problems(plan, known)
         if known or earlier.results:
             used, tools = await used_results(plan, earlier), snapshot.catalogue
@@ -343,7 +163,7 @@ class PlanIntake:
         else:
             found = facts.problems
         # Which secrets are set may change at any time.
-        of_secrets = secret_problems(plan, self.secrets)
+        of_secrets = secret_problems(plan, self.registry.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
             callees = snapshot.callees
@@ -365,18 +185,21 @@ class PlanIntake:
 
         The plan comes back with its templates, and names of earlier results, written out.
         """
-        earlier = await self.usable_results(options, pins)
-        plan = earlier.named(await self.pinned(body.plan))
+        earlier = await self.registry.usable_results(options, pins)
+        plan = earlier.named(await self.registry.pinned(body.plan))
         problems = (*body.problems, *await self.usable(plan, earlier))
         return Proposal(body.replace(plan=plan, problems=problems), earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
         plan, run, created = proposal.body.plan, journal.run, proposal.created
-        facts, options = await self.facts(plan), created.options if created else run.options
+        facts, options = (
+            await self.registry.facts(plan),
+            created.options if created else run.options,
+        )
         pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
-            earlier = proposal.earlier or await self.usable_results(options, run.earlier)
+            earlier = proposal.earlier or await self.registry.usable_results(options, run.earlier)
             results = earlier.results
             pins = {each: results[each].hash for each in facts.uses if each in results}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
@@ -395,7 +218,9 @@ class PlanIntake:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
             if review_events and (rest := _without_reused(plan, proposal.then)) is not plan:
                 # The reasons of the policy are those of the steps still to run, if there are any.
-                fewer = self._review(await self.facts(rest), run, proposal.reasons, proposal.drops)
+                fewer = self._review(
+                    await self.registry.facts(rest), run, proposal.reasons, proposal.drops
+                )
                 review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
                 review_events = [e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))]
@@ -416,7 +241,7 @@ class PlanIntake:
         `more` are reasons beyond those of the policy. The request also names calls that earlier
         revisions dropped, unless this plan makes them.
         """
-        return self._review(await self.facts(plan, templates), run, more)
+        return self._review(await self.registry.facts(plan, templates), run, more)
 
     def _review(
         self,
@@ -438,7 +263,7 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+            ended = await self.registry.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
             past = CallTimings()
             for each in reversed(ended):
                 if each.summary is not None:

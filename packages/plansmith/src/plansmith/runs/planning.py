@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
-from plansmith.engine.budget import CallReservations, limit_question
+from plansmith.engine.budget import CallReservations, limit_question, spending
 from plansmith.engine.journal import Journal, load_results, load_values
-from plansmith.engine.progress import spending
 from plansmith.engine.recover import unended_prefetches
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -73,6 +72,7 @@ class RunPlanning:
         standing: StandingReview | None,
     ) -> None:
         self.journals, self.intake, self._budgets = journals, intake, budgets
+        self.registry = intake.registry
         self.planner, self.limits, self.rounds = planner, limits, rounds
         self._standing_review = standing
         # The runs that are being planned here, with the reads that are made early for each.
@@ -153,7 +153,7 @@ class RunPlanning:
         sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
         if sees_plan or not self.limits.early_start:
             return None
-        return prefetch.Prefetcher(journal, await self.intake.callees(), self.journals.tell)
+        return prefetch.Prefetcher(journal, await self.registry.callees(), self.journals.tell)
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
@@ -185,7 +185,7 @@ class RunPlanning:
             ]
             await journal.append(triaged, *asked, values=values)
             return
-        made = e.ReportMade(result=content_of(planned.answer).digest)
+        made = e.RequestAnswered(result=content_of(planned.answer).digest)
         ending = e.RunFinished(status="answered", reason=triaged.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *values])
 
@@ -206,29 +206,29 @@ class RunPlanning:
         """
         if not planned.read_results or self.limits.tool_texts == "trust":
             return ()
-        return [READ_RESULTS] if await self.intake.acting(plan) else ()
+        return [READ_RESULTS] if await self.registry.acting(plan) else ()
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep = _ignore, results: bool = True
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
-        planner, callees = self.require_planner(), await self.intake.callees()
+        planner, callees = self.require_planner(), await self.registry.callees()
         options = request.options
-        if options.thread and (talk := self.intake.conversations) is not None:
+        if options.thread and (talk := self.registry.conversations) is not None:
             history = await talk.before(options.thread, options.message)
             kept = [each for each in history if results or each.role == "user"]
             options = options.model_copy(update={"history": (*kept, *options.history)})
             request = replace(request, options=options)
         # The newest templates, and the versions that the previous plan runs.
-        templates = await self.intake.load_templates()
+        templates = await self.registry.load_templates()
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
         versions = dict.fromkeys(name for name in before if name in templates and "@" in name)
         available = Available(
             tools=list(callees.specs.values()),
-            agents=self.intake.agents(),
+            agents=self.registry.agents(),
             templates=[*(name for name in templates if "@" not in name), *versions],
             sources=callees.tools,
-            earlier=await self.intake.usable_results(options, request.pins),
+            earlier=await self.registry.usable_results(options, request.pins),
         )
         planned = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
@@ -237,8 +237,8 @@ class RunPlanning:
             return planned
         plan, found = planned.plan, list[Problem]()
         if runs_templates(plan):
-            plan = await self.intake.pinned(plan)
-            found = template_problems(plan, await self.intake.load_templates())
+            plan = await self.registry.pinned(plan)
+            found = template_problems(plan, await self.registry.load_templates())
         return replace(planned, plan=plan, problems=(*planned.problems, *found))
 
     async def _change(self, journal: Journal) -> None:
@@ -250,14 +250,14 @@ class RunPlanning:
         ]
         feedback = wishes[-1]
         if any(state.attempts for state in run.steps.values()):
-            specs = (await self.intake.callees()).specs
+            specs = (await self.registry.callees()).specs
             feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
         planned = await self.make(_request(run, feedback))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
-            more = (first, *await unapproved.repeat_reasons_of_origin(self.intake, run, run.plan))
+            more = (first, *await unapproved.repeat_reasons_of_origin(self.registry, run, run.plan))
             [asked] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
             asked = asked.replace(drops=tuple(dict.fromkeys((*run.drops_in_review, *asked.drops))))
             await journal.append(failed, asked, values=recorded_exchanges(planned))
@@ -265,8 +265,8 @@ class RunPlanning:
         plan, problems = replan.with_fixed_steps(run, planned.plan)
         beyond = BeyondApproval(())
         if run.approved_plan is not None:
-            beyond = await unapproved.beyond_approval(self.intake, journal, plan)
-        again = await unapproved.repeat_reasons_of_origin(self.intake, run, plan)
+            beyond = await unapproved.beyond_approval(self.registry, journal, plan)
+        again = await unapproved.repeat_reasons_of_origin(self.registry, run, plan)
         reasons = [*beyond.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
@@ -313,7 +313,7 @@ class RunPlanning:
 
     async def _revise(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
-        run, intake = journal.run, self.intake
+        run = journal.run
         budget = CallReservations(self._budgets.of(run), journal, self.journals.clock)
         refusal = budget.reserve("replan", "replan")
         if refusal is not None:
@@ -323,13 +323,13 @@ class RunPlanning:
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
         rethinks = cause.kind == "rethink"
-        feedback = replan.describe_outcomes(run, (await intake.callees()).specs)
+        feedback = replan.describe_outcomes(run, (await self.registry.callees()).specs)
         request = _request(run, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
             request = replace(request, kept=replan.fixed_steps(run))
         # Texts of tools are read only where a person reviews the plan, or the settings trust them.
-        reads = sees_first(run) or intake.policy.ask == "always"
+        reads = sees_first(run) or self.intake.policy.ask == "always"
         reads = reads or self.limits.tool_texts != "reviewed"
         if reads:
             results = await load_results(self.journals.store, run) if rethinks else {}
@@ -368,7 +368,7 @@ class RunPlanning:
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
-        earlier = await self.intake.usable_results(run.options, run.earlier)
+        earlier = await self.registry.usable_results(run.options, run.earlier)
         problems = [*await self.intake.check(plan, earlier), *problems]
         flaw = await self._flaw(journal, plan, problems)
         if cause.kind == "rethink":
@@ -385,7 +385,7 @@ class RunPlanning:
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
             return EndReason("" if iterates else adds_nothing)
-        reasons, drops = await unapproved.beyond_approval(self.intake, journal, plan)
+        reasons, drops = await unapproved.beyond_approval(self.registry, journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
         started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))

@@ -65,10 +65,8 @@ class RunService:
         standing: StandingReview | None = None,
     ) -> None:
         limits = limits or Limits()
-        # Tools that need no review may also get data from other tools without a question.
-        free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
-        limits = limits.replace(data_free=tuple(free))
         self.journals, self.intake, self.lists = journals, intake, RunLists(journals)
+        self.registry = intake.registry
         self.budgets = RunBudgets(
             journals.store,
             journals.clock,

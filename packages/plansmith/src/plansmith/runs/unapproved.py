@@ -16,10 +16,10 @@ from plansmith.runs import replan
 
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
-    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.registry import Registry
 
 
-async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> BeyondApproval:
+async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> BeyondApproval:
     """Returns what a revision does that no person has approved.
 
     It is compared with the plan approved last, not with the previous revision, so that many
@@ -27,15 +27,15 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
     """
     run = journal.run
     assert run.approved_plan is not None and run.plan is not None  # noqa: S101, PT018
-    after = (await intake.facts(plan)).calls
+    after = (await registry.facts(plan)).calls
     done = [
         after.keys[name]
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE and name in after.keys
     ]
-    approved = (await intake.facts(*run.approved_plan)).calls
+    approved = (await registry.facts(*run.approved_plan)).calls
     beyond = compare_with_approved(approved, after, happened=done)
-    again = await repeat_reasons(intake, journal, plan)
+    again = await repeat_reasons(registry, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
         place_of(run.plan, name, run.templates)
@@ -46,7 +46,7 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
     def is_out(place: str) -> bool:
         return any(place == step or place.startswith(f"{step}/") for step in out if step)
 
-    before = (await intake.facts(run.plan, run.templates)).calls
+    before = (await registry.facts(run.plan, run.templates)).calls
     keys = {call.key for call in before.acting if is_out(call.place)}
     left_out = [
         Sentence("review.left_out", call=call.text)
@@ -59,7 +59,7 @@ async def beyond_approval(intake: PlanIntake, journal: Journal, plan: Plan) -> B
 
 
 async def repeat_reasons(
-    intake: PlanIntake, journal: Journal, plan: Plan, *, only_new_places: bool = False
+    registry: Registry, journal: Journal, plan: Plan, *, only_new_places: bool = False
 ) -> tuple[str, ...]:
     """Returns a reason for each call that a new plan repeats in a step that has not made it.
 
@@ -70,8 +70,8 @@ async def repeat_reasons(
     run = journal.run
     if run.plan is None:
         return ()
-    templates = {**intake.templates, **run.templates, **await intake.contents(plan)}
-    before = (await intake.facts(run.plan, run.templates)).calls
+    templates = {**registry.templates, **run.templates, **await registry.contents(plan)}
+    before = (await registry.facts(run.plan, run.templates)).calls
     old = {call.place: call.key for call in before.acting}
     begun = {
         place
@@ -80,15 +80,15 @@ async def repeat_reasons(
         if (place := place_of(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
-    approved = (await intake.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
+    approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
     wanted = {(call.place, call.key) for call in approved}
     calls = replan.calls_made(journal.events) if run.calls else ()
     made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
-    results = await load_values(intake.store, run)
+    results = await load_values(registry.store, run)
     planned = replan.resolved_calls(plan, results, templates)
     return tuple(
         Sentence("review.repeats", call=call.text)
-        for call in (await intake.facts(plan)).calls.acting
+        for call in (await registry.facts(plan)).calls.acting
         if (call.place, call.key) not in wanted
         if call.place not in begun or (old[call.place] != call.key and not only_new_places)
         if call.key in keys or planned[call.place] & made
@@ -96,20 +96,20 @@ async def repeat_reasons(
 
 
 async def repeat_reasons_of_run(
-    intake: PlanIntake, journal: Journal, plan: Plan, reused: Collection[e.StepReused]
+    registry: Registry, journal: Journal, plan: Plan, reused: Collection[e.StepReused]
 ) -> tuple[str, ...]:
     """Returns the changes that an earlier run has made and the plan of another would repeat."""
-    by_step = replan.repeat_reasons_of_steps(journal.run, plan, reused, await intake.acting(plan))
-    by_call = await repeat_reasons(intake, journal, plan, only_new_places=True)
+    by_step = replan.repeat_reasons_of_steps(journal.run, plan, reused, await registry.acting(plan))
+    by_call = await repeat_reasons(registry, journal, plan, only_new_places=True)
     return tuple(dict.fromkeys((*by_step, *by_call)))
 
 
-async def repeat_reasons_of_origin(intake: PlanIntake, run: Run, plan: Plan) -> tuple[str, ...]:
+async def repeat_reasons_of_origin(registry: Registry, run: Run, plan: Plan) -> tuple[str, ...]:
     """Returns the changes that the repeated run has made and the plan would make again."""
     if run.origin.kind != "run":
         return ()
     try:
-        journal = await Journal.load(run.origin.id, store=intake.store, clock=intake.clock)
+        journal = await Journal.load(run.origin.id, store=registry.store, clock=registry.clock)
     except NotFound:
         return ()  # it was deleted
-    return await repeat_reasons_of_run(intake, journal, plan, replan.results_to_reuse(run, plan))
+    return await repeat_reasons_of_run(registry, journal, plan, replan.results_to_reuse(run, plan))

@@ -70,20 +70,20 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
 
     Every effect is taken back at most once, whoever asks for it at the same time.
     """
-    journals, intake = planning.journals, planning.intake
+    journals, registry = planning.journals, planning.registry
     old = await journals.get(run_id)
     journals.require_ours(old)
     if not old.status.over:
         raise wrong_status(old, Sentence("cancel it first, or wait until it is over"))
-    await intake.load_templates()
+    await registry.load_templates()
     done = _done_steps(await journals.store.events(run_id))
     reversals: list[Reversal] = []
     unable: list[str] = []
     for each in done:
         results = await load_values(journals.store, each.run)
-        back = [*_reversals(each, results, {**intake.templates, **each.run.templates})]
+        back = [*_reversals(each, results, {**registry.templates, **each.run.templates})]
         plan = each.run.plan
-        acts = await intake.acting(plan, each.run.templates) if plan else ()
+        acts = await registry.acting(plan, each.run.templates) if plan else ()
         covered = {root_of(one.step) for one in back}
         unable += [name for name in acts if name in each.names and name not in covered]
         reversals += back

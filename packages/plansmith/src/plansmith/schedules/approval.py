@@ -30,7 +30,7 @@ async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[
     """Returns what is written with the new plan of a run; None if no schedule started the run."""
     if run.origin.kind != "schedule":
         return None
-    schedule = await ScheduleStore(intake.store).schedule(run.origin.id)
+    schedule = await ScheduleStore(intake.registry.store).schedule(run.origin.id)
     return None if schedule is None else await standing_approval(intake, schedule, plan)
 
 
@@ -38,14 +38,14 @@ async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) 
     """Returns the approval of exactly this plan if there is one, else a review request."""
     name = schedule.name
     approver = e.Actor(kind="person", name=schedule.approved_by, user=schedule.approver)
-    acts = bool(await intake.acting(plan))
+    acts = bool(await intake.registry.acting(plan))
     alone = applies(intake.policy.second_person, acts=acts) and same_user(
         schedule.by, approver.identity
     )
     if plan.hash != schedule.approved:
         code = "review.schedule_other" if schedule.approved else "review.schedule_none"
         first = Sentence(code, schedule=name)
-    elif changed := redefined(schedule.tools, await intake.definitions(plan)):
+    elif changed := redefined(schedule.tools, await intake.registry.definitions(plan)):
         first = Sentence("review.schedule_redefined", schedule=name, changes=changed)
     elif alone:
         first = Sentence("second.asked", user=schedule.by)
@@ -68,7 +68,7 @@ async def require_second_scheduler(
     """
     if source is not None:
         require_second_person(source, who, intake.policy)
-    elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
+    elif applies(intake.policy.second_person, acts=bool(await intake.registry.acting(plan))):
         why = Sentence("Another user has to schedule a run that you asked for")
         raise Refused(why, hint=ASK_ANOTHER)
 

@@ -42,6 +42,7 @@ class Firing:
     def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
         self._intake, self._tell = runs.intake, runs.journals.tell
+        self._registry = runs.registry
         self._templates = templates
         # What executes fires here, by their runs, and what was computed of each schedule.
         self._own: dict[str, asyncio.Task[None]] = {}
@@ -233,7 +234,7 @@ class Firing:
         plan = schedule.plan
         if schedule.template:
             plan = await self._templates.plan(schedule.template, schedule.inputs)
-        return await self._intake.pinned(plan) if plan is not None else None
+        return await self._registry.pinned(plan) if plan is not None else None
 
     async def _record(self, schedule: Schedule, fire: Fire, run: Run) -> Fire:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
 from typing import Any, Final, TypedDict, Unpack
 
+from plansmith.clock import first_of
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
@@ -22,7 +23,6 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, due, next_fires, require_valid_timing
 from plansmith.runs.decisions import require_hash
-from plansmith.runs.execution import first_of
 from plansmith.schedules.approval import reasons_attended, require_second_scheduler
 from plansmith.schedules.firing import Firing
 
@@ -189,7 +189,7 @@ class Schedules(Firing):
         require_hash(plan, approve)
         await require_second_scheduler(plan, who, source, self._intake)
         kept = plan if schedule.plan is not None else None
-        tools = await self._intake.definitions(plan)
+        tools = await self._registry.definitions(plan)
         return schedule.replace(plan=kept, tools=tools, **signed)
 
     async def _free_name(self, schedule: Schedule, *, wanted: str) -> str:
@@ -274,7 +274,7 @@ class Schedules(Firing):
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
         await self._intake.usable(plan)
-        known = await self._intake.environment(plan)
+        known = await self._registry.environment(plan)
         if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))

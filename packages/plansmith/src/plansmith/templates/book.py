@@ -43,8 +43,8 @@ _KIND: Final = "template"
 _REMOVED: Final = "removed"
 
 
-class Intake(Protocol):
-    """What templates need of `PlanIntake`."""
+class _Registry(Protocol):
+    """What templates need of `Registry`."""
 
     store: Store
     clock: Clock
@@ -75,11 +75,11 @@ class TemplateBook:
 
     def __init__(self, runs: Any) -> None:
         self._submit: Callable[..., Awaitable[Run]] = runs.submit
-        self._intake: Intake = runs.intake
+        self._registry: _Registry = runs.registry
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
-        return await usable_templates(self._intake.store, self._intake.templates)
+        return await usable_templates(self._registry.store, self._registry.templates)
 
     async def get(self, name: str, *, language: str = "en") -> Template:
         """Returns a template by its name.
@@ -142,7 +142,7 @@ class TemplateBook:
             )
         if plan is None:
             raise Refused(Sentence("the run has no plan"))
-        tools = (await self._intake.callees()).specs
+        tools = (await self._registry.callees()).specs
         made = parametrise(plan, parameters or {}, tools=tools, required=required)
         bare = made.plan.replace(id=None, revision=1, thought="", degraded=None)
         fields = {"name": name, "parameters": made.parameters, "plan": bare}
@@ -181,10 +181,10 @@ class TemplateBook:
         if newest is not None:
             _require_saved(newest)
         signed = template.replace(
-            version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
+            version=1, saved_by=e.actor(by).label, saved_at=self._registry.clock.now()
         )
         body = canonical_json(signed.to_json()).decode()
-        name, store = template.name, self._intake.store
+        name, store = template.name, self._registry.store
         while True:
             last = await store.documents(_KIND, label=name, newest=True, limit=1)
             number = int(last[0].place) + 1 if last else 1
@@ -203,7 +203,7 @@ class TemplateBook:
         if template.name in self.shipped() and name not in await self.all():
             raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
         _require_saved(template)
-        store = self._intake.store
+        store = self._registry.store
         while True:
             found = [
                 each._replace(version=each.version + 1, state=_REMOVED)
@@ -223,8 +223,8 @@ class TemplateBook:
         names = [*template.properties, REQUEST]
         found = check_plan(
             template.plan,
-            list((await self._intake.callees()).specs.values()),
-            agents=self._intake.agents(),
+            list((await self._registry.callees()).specs.values()),
+            agents=self._registry.agents(),
             templates=known,
             parameters=names,
         )
