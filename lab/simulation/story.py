@@ -147,7 +147,7 @@ async def _begin_again(world: World, run_id: str) -> str | None:
     process = world.boot()
     try:
         if verb == "take_back":
-            await process.do(lambda smith: smith.runs.undo_plan(run_id, by="ada"))
+            await process.do(lambda smith: smith.runs.undo_effects(run_id, by="ada"))
         else:
             await process.do(lambda smith: getattr(smith, verb)(run_id, by="ada"))
     except PlansmithError:

@@ -65,7 +65,7 @@ async def main(path: Path) -> None:
     run = await smith.submit(plan)
     actions: dict[str, Callable[[], Awaitable[Any]]] = {
         "run": lambda: smith.runs.run(run.id),
-        "list": smith.runs,
+        "list": smith.runs.all,
         "doctor": lambda: diagnose(f"sqlite:///{path}"),
         "verify": lambda: verify(store, run.id),
         "second store": lambda: second(path),

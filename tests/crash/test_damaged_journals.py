@@ -118,7 +118,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     assert loaded.plan is not None
     assert "its hash is not the hash of the current plan" in loaded.damage
     assert f"plansmith store repair {run}" in loaded.damage
-    assert [each.damage for each in await world.smith.runs()] == [loaded.damage]
+    assert [each.damage for each in await world.smith.runs.all()] == [loaded.damage]
     for action in (
         world.smith.runs.run(run),
         world.smith.pause(run),
@@ -274,7 +274,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     assert list(await world.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await world.smith.runs.resume_all()
-    listed = {run.id: bool(run.damage) for run in await world.smith.runs()}
+    listed = {run.id: bool(run.damage) for run in await world.smith.runs.all()}
     assert listed == {damaged: True, other: False}
     assert (await world.smith.runs.run(other)).status is RunStatus.DONE
     assert (await world.smith.runs.journals.repair(damaged, by="ada")).damage == ""

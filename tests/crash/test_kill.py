@@ -169,7 +169,7 @@ async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_pa
     settings = PlannerSettings(triage=False)
     app = Plansmith(model=model, tools=[tools], store=SqliteStore(path), settings=settings)
     await app.runs.resume_all()
-    [listed] = await app.runs()
+    [listed] = await app.runs.all()
     run = await app.runs.run(listed.id)
     assert run.status is RunStatus.DONE
     assert len(tools.calls) == 1

@@ -135,11 +135,11 @@ async def test_a_run_whose_file_is_moved_away_waits_for_it_and_writes_to_no_othe
         with pytest.raises(StoreAway, match="was moved or removed"):
             await smith.submit(PLAN)
         with pytest.raises(StoreAway, match="was moved or removed"):
-            await smith.runs()
+            await smith.runs.all()
         assert not folder.exists()
         # Somebody who finds none there makes another one: it is not taken for ours.
         async with Plansmith(tools=payments.tools(), store=SqliteStore(folder / "runs.db")) as new:
-            assert await new.runs() == []
+            assert await new.runs.all() == []
         with pytest.raises(StoreAway, match="was replaced by another file"):
             await smith.submit(PLAN)
         shutil.rmtree(folder)

@@ -287,7 +287,7 @@ async def settle(story: Story, smith: Plansmith) -> None:
     """Go on with all that was left, and answer by what really happened."""
     for _ in range(50):
         await smith.runs.resume_all()
-        waiting = [each for each in await smith.runs() if not each.status.over]
+        waiting = [each for each in await smith.runs.all() if not each.status.over]
         begun = [run for run in waiting if run.questions or run.is_approved]
         if not begun:
             return
@@ -316,7 +316,7 @@ async def play(folder: Path, turns: int, seed: int) -> None:
 
     async with story.smith() as smith:
         await settle(story, smith)
-        known = {run.id: run for run in await smith.runs()}
+        known = {run.id: run for run in await smith.runs.all()}
         marks = Counter(story.keys)
         assert story.acknowledged <= known.keys(), "an acknowledged run is lost"
         assert {key.split("/")[0] for key in marks} <= known.keys(), "a run that acted is lost"

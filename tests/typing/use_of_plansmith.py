@@ -89,7 +89,7 @@ def reading(text: str) -> None:
 
 async def planning_and_running(smith: Plansmith, ready: Plan) -> None:
     run = assert_type(await smith.submit(ready, request="look", by="ada"), Run)
-    assert_type(await smith.runs(), list[Run])
+    assert_type(await smith.runs.all(), list[Run])
     assert_type(next_move(run), Move)
 
     await smith.plan()  # type: ignore[call-arg]

@@ -57,14 +57,14 @@ async def main(verb: str, word: str = "") -> None:
         if verb == "start":
             run = await smith.submit(PLAN)
         else:
-            *_, run = await smith.runs()
+            *_, run = await smith.runs.all()
         if verb == "answer":
             [question] = run.questions
             answer = json.loads(word) if word.startswith("{") else word
             await smith.answer(run.id, question, answer, by="ada")
         run = await finished(smith, run)
         if run.origin.kind != "undo" and run.steps["confirm"].status == "failed":
-            run = await finished(smith, await smith.runs.undo_plan(run.id))
+            run = await finished(smith, await smith.runs.undo_effects(run.id))
         for asked in run.questions.values():
             world.notify(str(asked.text), str(asked.kind))
 

@@ -25,7 +25,7 @@ async def main(verb: str, word: str = "") -> None:
         if verb == "start":
             run = await smith.do(PLAN, approve=lambda _: True)
         else:
-            [run] = await smith.runs()
+            [run] = await smith.runs.all()
             if verb == "answer":
                 [question] = run.questions
                 await smith.answer(run.id, question, word, by="ada")

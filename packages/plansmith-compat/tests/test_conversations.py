@@ -165,7 +165,7 @@ async def test_a_later_task_of_a_valuecell_conversation_uses_a_result_after_a_re
     url, worker = f"sqlite:///{tmp_path / 'runs.db'}", Member("Research", "Apple is at 190")
     first = smith_of(scripted(answer(task())), worker, store=url)
     assert ("task_completed", "") in await send(orchestrator(first), asked("look at it"))
-    [name] = [step for run in await first.runs() for step in run.steps]
+    [name] = [step for run in await first.runs.all() for step in run.steps]
     await first.close()
 
     plan = answer(task(query=f"compare {{{{{name}}}}} with Tesla"))
@@ -177,7 +177,7 @@ async def test_a_later_task_of_a_valuecell_conversation_uses_a_result_after_a_re
         ("look at it", "request"),
         ("and Tesla?", "request"),
     ]
-    run = (await second.runs())[-1]
+    run = (await second.runs.all())[-1]
     assert (run.options.thread, run.origin.kind, run.origin.id) == ("c1", "conversation", "c1")
     await second.close()
 
@@ -247,7 +247,7 @@ async def test_no_message_of_a_valuecell_conversation_approves_its_plan(
     assert events[-2][1].startswith("approve the plan ")
     await send(desk, asked(words))
     assert worker.tasks == []
-    assert [run.status for run in await smith.runs()] == [RunStatus.REVIEWING] * 2
+    assert [run.status for run in await smith.runs.all()] == [RunStatus.REVIEWING] * 2
 
 
 async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_is_used_for(
@@ -262,7 +262,7 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     await send(desk, asked())
     events = await send(desk, asked("buy it"))
     assert events[-2][1].startswith("approve the plan ")
-    run = (await smith.runs())[-1]
+    run = (await smith.runs.all())[-1]
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     run = await smith.run(run.id)
@@ -283,7 +283,7 @@ async def test_the_next_message_answers_an_agent_and_one_that_is_no_option_is_ke
     smith = smith_of(scripted(answer(task())), worker)
     desk = orchestrator(smith)
     events = await send(desk, asked())
-    [run] = await smith.runs()
+    [run] = await smith.runs.all()
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     await smith.run(run.id)

@@ -33,8 +33,8 @@ from plansmith.ports import Call, Document, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
+from plansmith.runs.keeping import is_left_out
 from plansmith.runs.registry import Registry
-from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
 

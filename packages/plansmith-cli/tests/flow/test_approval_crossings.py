@@ -28,7 +28,7 @@ from plansmith.plan.run import StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.intake import NewRun
-from plansmith.templates.book import TemplateBook
+from plansmith.runs.template_book import TemplateBook
 from plansmith.testing import FakeTool, MemoryStore
 
 

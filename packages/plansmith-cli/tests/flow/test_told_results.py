@@ -97,7 +97,7 @@ async def test_done_alone_is_refused_where_taking_back_needs_the_result() -> Non
             await app.answer(run.id, "unknown:order", "done", by="ada")
         await app.answer(run.id, "unknown:order", {"done": {"id": "A-17"}}, by="ada")
         await app.run(run.id)
-        taken = await app.runs.undo_plan(run.id)
+        taken = await app.runs.undo_effects(run.id)
     assert taken.plan is not None
     assert "A-17" in str(taken.plan.steps[0].to_json())
 

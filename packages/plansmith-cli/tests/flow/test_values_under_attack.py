@@ -51,7 +51,7 @@ async def change_step_of(bank: Bank, run: Run, step: str, by: str = "bob", **fie
 async def undo_text(bank: Bank, run: Run) -> str:
     """The plan that takes back what a run did; empty where that is refused."""
     try:
-        made = await bank.enter().runs.undo_plan(run.id, by="ann")
+        made = await bank.enter().runs.undo_effects(run.id, by="ann")
     except Refused:
         return ""
     return cast("Plan", made.plan).model_dump_json()
@@ -67,7 +67,7 @@ async def test_what_was_never_sent_is_never_taken_back() -> None:
     run = await bank.say(run, "data:all/1?1", {"allow": OWN})
     assert bank.paid == [OWN]
     with pytest.raises(Refused, match="take it back by hand"):
-        await bank.enter().runs.undo_plan(run.id, by="ann")
+        await bank.enter().runs.undo_effects(run.id, by="ann")
 
 
 async def test_an_undo_out_of_other_steps_takes_back_no_own_values() -> None:
@@ -78,7 +78,7 @@ async def test_an_undo_out_of_other_steps_takes_back_no_own_values() -> None:
     run = await bank.say(run, "data:one?1", {"allow": {"to": "bob"}})
     assert bank.paid == [{"to": "bob"}]
     with pytest.raises(Refused, match="take it back by hand"):
-        await bank.enter().runs.undo_plan(run.id, by="ann")
+        await bank.enter().runs.undo_effects(run.id, by="ann")
 
 
 async def test_a_call_made_with_own_values_is_not_made_again_after_an_edit() -> None:

@@ -106,7 +106,7 @@ async def test_plans_are_listed_activated_deleted_and_found_again_after_a_restar
     assert "0. [✓] a\n   Notes: n0\n1. [→] b\n" in await again("get")
     async with Plansmith(store=url) as smith:
         assert await smith.runs.resume_all() == []  # nothing starts what an agent keeps
-        assert {run.status for run in await smith.runs()} == {"paused"}
+        assert {run.status for run in await smith.runs.all()} == {"paused"}
     await again("delete", plan_id="q")
     assert "Plan: P (ID: p)" in await again("get")
     assert await again("delete", plan_id="p") == "Plan 'p' has been deleted."

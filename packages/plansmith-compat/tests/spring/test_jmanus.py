@@ -265,7 +265,7 @@ async def test_stop_status_details_and_deletion_of_a_run() -> None:
     assert (kinds[0], kinds[-1]) == ("run_created", "run_finished")
     position = await store.wait_news(0)
     assert await jmanus.delete(run.id) is True
-    assert [each.id for each in await jmanus.smith.runs()] == [kept.id]
+    assert [each.id for each in await jmanus.smith.runs.all()] == [kept.id]
     assert await store.wait_news(0) == position
     assert {each.run for each in await store.news()} == {kept.id}
     assert (await jmanus.stop(kept.id, by="ada")).status is RunStatus.CANCELLED
@@ -369,7 +369,7 @@ async def test_a_template_can_be_published_as_a_tool_for_other_plans() -> None:
     run = await jmanus.execute(await begin(jmanus))
     results = {"s1": "BROWSER_AGENT: look for bolts", "s2": "slow: compare"}
     assert run.steps["sub"].result == results
-    assert [each.status for each in await jmanus.smith.runs()] == [RunStatus.DONE] * 2
+    assert [each.status for each in await jmanus.smith.runs.all()] == [RunStatus.DONE] * 2
 
 
 async def test_a_published_template_that_fails_fails_its_step() -> None:
@@ -394,7 +394,7 @@ async def test_stopping_reaches_templates_that_run_templates() -> None:
     await slow.begun.wait()
     await asyncio.gather(*(jmanus.stop(run_id, by=who) for who in ("ada", "bob")))
     await running
-    found = await jmanus.smith.runs()
+    found = await jmanus.smith.runs.all()
     assert [each.status for each in found] == [RunStatus.CANCELLED] * 3
     assert slow.cancelled == 1
 
@@ -419,7 +419,7 @@ async def test_a_template_goes_on_after_a_restart_and_does_nothing_twice(tmp_pat
     assert (await jmanus.execute(run_id)).status is RunStatus.DONE
     assert looks.tasks == [LOOKED]
     assert slow.tasks == ["compare"] * 2  # it only reads, and was cut off
-    assert len(await jmanus.smith.runs()) == 2
+    assert len(await jmanus.smith.runs.all()) == 2
     for smith in (jmanus.smith, published._smith):
         await smith.close()
 
@@ -428,9 +428,9 @@ async def test_a_stop_after_a_crash_still_stops_the_template(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     run_id = await crashed(url, browser(), Slow())
     survivor = manus(store=url, limits=Limits(grace_s=0.01))  # nobody is left to wait for
-    assert {each.status for each in await survivor.smith.runs()} == {RunStatus.RUNNING}
+    assert {each.status for each in await survivor.smith.runs.all()} == {RunStatus.RUNNING}
     await survivor.stop(run_id, by="ada")
-    assert {each.status for each in await survivor.smith.runs()} == {RunStatus.CANCELLED}
+    assert {each.status for each in await survivor.smith.runs.all()} == {RunStatus.CANCELLED}
     await survivor.smith.close()
 
 
@@ -447,7 +447,7 @@ async def test_a_template_that_changes_things_still_waits_for_the_persons_approv
         [question] = run.questions
         assert "waits for a person" in run.questions[question].text
         await jmanus.smith.answer(run_id, question, "go_on", by="ada")
-    [inner] = [each for each in await published._smith.runs() if each.id != run_id]
+    [inner] = [each for each in await published._smith.runs.all() if each.id != run_id]
     assert inner.plan is not None
     await published._smith.decide(inner.id, approve=inner.plan.hash, by="ada")
     run = await jmanus.execute(run_id)

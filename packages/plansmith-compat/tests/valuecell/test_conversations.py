@@ -57,7 +57,7 @@ async def test_the_planner_pauses_for_each_field_and_goes_on_with_the_answers() 
     plan = await planner.create_plan(asked("look at it"), reply, "t1")
     assert prompts == ["Which ticker?", "Which market?"]
     assert [each.query for each in plan.tasks] == ["look at Apple"]
-    assert [run.id for run in await smith.runs()] == [plan.plan_id]
+    assert [run.id for run in await smith.runs.all()] == [plan.plan_id]
     model.finish()
 
 
@@ -89,7 +89,7 @@ async def test_a_planner_that_never_stops_asking_for_fields_ends_in_guidance() -
     plan = await ExecutionPlanner(RemoteConnections(smith)).create_plan(asked(), reply, "t1")
     assert plan.tasks == []
     assert "keeps asking" in (plan.guidance_message or "")
-    assert [run.status for run in await smith.runs()] == [RunStatus.CANCELLED]
+    assert [run.status for run in await smith.runs.all()] == [RunStatus.CANCELLED]
     assert worker.tasks == []
 
 

@@ -182,7 +182,7 @@ async def test_an_agent_that_is_not_available_rejects_the_plan_and_is_named(
     assert plan.tasks == []
     for part in (name, "not available", "made them up", model.name):
         assert part in (plan.guidance_message or "")
-    assert [run.status for run in await smith.runs()] == [RunStatus.FAILED]
+    assert [run.status for run in await smith.runs.all()] == [RunStatus.FAILED]
     assert agents[0].tasks == []
 
 
@@ -424,7 +424,7 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
         await clock.advance(3600)
         await second.schedules.tick()
         await second.schedules.carried()
-        runs = [run for run in await second.runs() if run.origin.kind == "schedule"]
+        runs = [run for run in await second.runs.all() if run.origin.kind == "schedule"]
         assert [run.status for run in runs] == [RunStatus.FAILED] * times
     kept = await second.schedules.get(made.id)
     assert kept.paused is False
@@ -489,7 +489,7 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
     gate.set()
 
     async def is_done() -> bool:
-        return [run.status for run in await smith.runs()] == [RunStatus.DONE]
+        return [run.status for run in await smith.runs.all()] == [RunStatus.DONE]
 
     await until(is_done)
 

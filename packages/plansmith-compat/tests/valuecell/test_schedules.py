@@ -98,7 +98,7 @@ async def test_the_schedules_of_a_plan_are_told_with_the_hash_that_approves_them
     workers = crew()
     smith = smith_of(ScriptedModel(MIXED), *workers)
     events = await send(orchestrator(smith), asked(REQUEST))
-    [run] = await smith.runs()
+    [run] = await smith.runs.all()
     assert run.plan is not None
     assert events[-2][0] == "plan_require_user_input"
     for part in (run.plan.hash, "Tesla every hour", "Apple daily at 09:30"):
@@ -254,7 +254,7 @@ async def test_a_weekly_schedule_is_recurring_although_valuecell_has_no_such_con
     query = "look at Apple every monday at 9:00, confirmed"
     events = await send(orchestrator(smith), asked(query))
     assert events[-2][0] == "plan_require_user_input"
-    [run] = await smith.runs()
+    [run] = await smith.runs.all()
     plan = await PlanService(RemoteConnections(smith)).planner.plan_of(await smith.get(run.id))
     assert [(each.pattern, each.schedule_config) for each in plan.tasks] == [
         (TaskPattern.RECURRING, None)

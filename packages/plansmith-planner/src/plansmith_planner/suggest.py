@@ -10,7 +10,7 @@ from typing import Final
 from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
-from plansmith.templates.book import TemplateBook
+from plansmith.runs.template_book import TemplateBook
 from plansmith.templates.template import Template
 from plansmith_planner.language.words import synonyms, terms
 from plansmith_planner.ranking.lexical import read_request

@@ -275,7 +275,7 @@ async def test_a_request_whose_planning_died_is_planned_after_the_restart(script
         await app.plan("look", by="ada", locale="zh-CN", top_k=3)
     app, tools = smith(model=scripted({"steps": [step("a")]}), store=store)
     await app.runs.resume_all()
-    [run] = await app.runs()
+    [run] = await app.runs.all()
     assert plan_of(run).locale == "zh-CN"
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE

@@ -21,8 +21,8 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call
+from plansmith.runs.template_book import TemplateBook
 from plansmith.schedules.service import Schedules
-from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_cli.replay import replay
 from plansmith_planner.settings import PlannerSettings
@@ -506,7 +506,7 @@ async def test_a_run_that_waits_for_a_time_is_left_to_its_process_until_then(des
     [fire] = await desk.schedules.tick()
 
     async def waits() -> bool:
-        return any(run.wakes_at is not None for run in await desk.smith.runs())
+        return any(run.wakes_at is not None for run in await desk.smith.runs.all())
 
     await until(waits)
     await desk.smith.close()  # and nobody is at it any more
@@ -538,7 +538,7 @@ async def test_what_an_answer_lets_start_waits_for_no_other_step_that_waits_for_
     [fire] = await desk.schedules.tick()
 
     async def asks() -> bool:
-        runs = await desk.smith.runs()
+        runs = await desk.smith.runs.all()
         return any(each.wakes_at is not None and bool(each.questions) for each in runs)
 
     await until(asks)

@@ -180,7 +180,7 @@ async def test_a_waiting_run_can_be_cancelled_and_another_one_goes_on_meanwhile(
     wanted = plan({"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}, side)
     waiting = asyncio.create_task(app.run(await started(app, wanted)))
     await clock.advance(1)
-    run = (await app.runs())[0]
+    run = (await app.runs.all())[0]
     assert statuses(run)["side"] == "done"
     cancelled = await app.cancel(run.id, by="ada")
     assert cancelled.status is RunStatus.CANCELLED

@@ -55,7 +55,7 @@ async def test_a_plan_takes_back_what_a_failed_run_did_newest_first_and_only_whe
     failing = {"id": "z", "tool": "break", "after": ["b"]}
     run = await ran(app, plan(order("a"), order("b", 2, after=["a"]), failing))
     assert run.status is RunStatus.PARTLY_DONE
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     assert undo.status is RunStatus.REVIEWING
     assert (undo.origin.kind, undo.origin.id) == ("undo", run.id)
     assert [each.to_json()["inputs"] for each in plan_of(undo).steps] == [
@@ -71,15 +71,15 @@ async def test_a_plan_takes_back_what_a_failed_run_did_newest_first_and_only_whe
 async def test_what_was_taken_back_is_not_taken_back_again() -> None:
     app, tools = shop()
     run = await ran(app, plan(order("a")))
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     [asked] = [each async for each in app.events(undo.id) if each.body.type == "review_asked"]
     assert isinstance(asked.body, ReviewAsked)
     assert any("`cancel`" in str(why) for why in asked.body.reasons)  # which changes something
     with pytest.raises(Refused, match="is there to undo"):
-        await app.runs.undo_plan(run.id, by="ada")
+        await app.runs.undo_effects(run.id, by="ada")
     await approved(app, undo)
     with pytest.raises(Refused, match="taken back already"):
-        await app.runs.undo_plan(run.id, by="ada")
+        await app.runs.undo_effects(run.id, by="ada")
     assert cancelled(tools) == ["o1"]
 
 
@@ -87,11 +87,11 @@ async def test_a_refused_or_failed_plan_can_be_made_again_for_what_is_left() -> 
     tools = world(cancel=_cancel_but_one)
     app = Plansmith(tools=[tools], limits=NO_WAIT)
     run = await ran(app, plan(order("a"), order("b", 2, after=["a"])))
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     await app.decide(undo.id, reject=True, by="ada")
-    again = await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    again = await approved(app, await app.runs.undo_effects(run.id, by="ada"))
     assert again.status is RunStatus.PARTLY_DONE
-    third = await app.runs.undo_plan(run.id, by="ada")
+    third = await app.runs.undo_effects(run.id, by="ada")
     assert [each.id for each in plan_of(third).steps] == ["undo_a"]
 
 
@@ -107,7 +107,7 @@ async def test_items_and_rounds_are_taken_back_each_with_its_own_values() -> Non
     each["undo_with"] = {"tool": "cancel", "inputs": {"id": "{{each.id}}", "item": "{{item}}"}}
     again = order("again", 9, repeat={"until": {"equals": ["{{again.id}}", "o9"]}, "at_most": 2})
     run = await ran(app, plan({"id": "all", "over": [4, 5], "each": each}, again))
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     found = {step.id: step.to_json()["inputs"] for step in plan_of(undo).steps}
     assert found == {
         "undo_all-0": {"id": "o4", "item": 4},
@@ -127,7 +127,7 @@ async def test_values_of_tools_are_literals_in_the_plan_and_never_references_or_
     whole = {"tool": "cancel", "inputs": {"$from": "c"}}
     last = order("c", 3, after=["b"], undo_with=whole)
     run = await ran(app, plan(order("a"), order("b", 2, after=["a"]), last))
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     assert [step.id for step in plan_of(undo).steps] == ["undo_c", "undo_a"]
     assert "secret" not in str(plan_of(undo).to_json())
     events = await app.store.events(undo.id)
@@ -141,14 +141,14 @@ async def test_a_run_without_anything_to_take_back_says_so(steps: list[Any]) -> 
     app = Plansmith(tools=[world()], limits=NO_WAIT)
     run = await ran(app, plan({"id": "look", "tool": "look"}, *steps))
     with pytest.raises(Refused, match="nothing that can be taken back"):
-        await app.runs.undo_plan(run.id, by="ada")
+        await app.runs.undo_effects(run.id, by="ada")
 
 
 async def test_a_run_that_is_not_over_is_not_taken_back() -> None:
     app = Plansmith(tools=[world()], limits=NO_WAIT)
     run = await app.submit(plan(order("a")), by="bob")
     with pytest.raises(Refused, match="is reviewing"):
-        await app.runs.undo_plan(run.id, by="ada")
+        await app.runs.undo_effects(run.id, by="ada")
 
 
 async def changed(app: Plansmith, run_id: str, wanted: Plan) -> Run:
@@ -172,7 +172,7 @@ async def test_what_a_person_edited_out_of_the_plan_can_still_be_taken_back() ->
     assert run.status is RunStatus.ASKING
     run = await changed(app, run.id, plan(ASK, order("b", 2, after=["ask"])))
     assert "a" not in run.steps
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     assert [(each.tool, each.inputs) for each in plan_of(undo).steps if each.kind == "tool"] == [
         ("cancel", {"id": "o2"}),
         ("cancel", {"id": "o1"}),
@@ -181,7 +181,7 @@ async def test_what_a_person_edited_out_of_the_plan_can_still_be_taken_back() ->
     await approved(app, undo)
     assert cancelled(tools) == ["o2", "o1"]
     with pytest.raises(Refused, match="taken back already"):
-        await app.runs.undo_plan(run.id, by="ada")
+        await app.runs.undo_effects(run.id, by="ada")
 
 
 async def test_both_calls_of_a_step_whose_inputs_were_edited_can_be_taken_back() -> None:
@@ -196,7 +196,7 @@ async def test_both_calls_of_a_step_whose_inputs_were_edited_can_be_taken_back()
     run = await ran(app, plan(buy(1), ASK))
     run = await changed(app, run.id, plan(buy(5), ASK))
     assert [each.arguments for each in tools.calls] == [{"n": 1}, {"n": 5}]
-    await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    await approved(app, await app.runs.undo_effects(run.id, by="ada"))
     assert cancelled(tools) == [5, 1]
 
 
@@ -208,7 +208,7 @@ async def test_a_step_that_left_the_plan_and_came_back_is_taken_back_once() -> N
     run = await changed(app, run.id, whole)
     assert run.status is RunStatus.DONE
     assert [each.arguments for each in tools.calls] == [{"n": 1}, {"n": 2}]
-    await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    await approved(app, await app.runs.undo_effects(run.id, by="ada"))
     assert cancelled(tools) == ["o2", "o1"]
 
 
@@ -227,7 +227,7 @@ async def test_items_and_parts_of_templates_that_were_edited_out_can_still_be_ta
     await app.close()
     other = Plansmith(tools=[tools], limits=NO_WAIT, store=store)
     run = await changed(other, submitted.id, plan(ASK))
-    undo = await other.runs.undo_plan(run.id, by="ada")
+    undo = await other.runs.undo_effects(run.id, by="ada")
     await approved(other, undo)
     assert sorted(cancelled(tools)) == ["o4", "o5", "o7"]
 
@@ -242,7 +242,7 @@ async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:
     second = await approved(app, second)
     assert second.status is RunStatus.DONE
     for run in (second, first):
-        await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+        await approved(app, await app.runs.undo_effects(run.id, by="ada"))
     assert cancelled(tools)[0] == "o3"
     assert sorted(cancelled(tools)) == ["o1", "o2", "o3"]
 
@@ -262,6 +262,6 @@ async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> N
     assert run.plan is not None
     run = await approved(app, run)
     assert run.status.over
-    undo = await app.runs.undo_plan(run.id, by="ada")
+    undo = await app.runs.undo_effects(run.id, by="ada")
     await approved(app, undo)
     assert cancelled(tools) == ["o2", "o1"]

@@ -10,7 +10,8 @@ from tests.flow.smiths import plan_of
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.templates.book import TemplateBook, usable_templates
+from plansmith.runs.template_book import TemplateBook
+from plansmith.templates.stored import usable_templates
 from plansmith.templates.template import Template, pinned, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest

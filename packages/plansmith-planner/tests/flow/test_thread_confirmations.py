@@ -162,7 +162,7 @@ async def test_a_request_whose_run_was_deleted_is_not_made_again(kind: str, tmp_
     await smith.store.delete_run(first.id)
     turn = await thread.say("Find another flight", by="ann")
     assert turn.earlier == ()
-    assert [each.id for each in await smith.runs()] == [turn.run.id if turn.run else ""]
+    assert [each.id for each in await smith.runs.all()] == [turn.run.id if turn.run else ""]
     await smith.close()
 
 

@@ -19,19 +19,18 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, Store
-    from plansmith.runs import callbacks
+    from plansmith.runs import callbacks, template_book
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
-    from plansmith.templates import book
 else:
     lazy_modules(
         globals(),
         assembly="plansmith.assembly",
-        book="plansmith.templates.book",
         callbacks="plansmith.runs.callbacks",
         run_options="plansmith.plan.run_options",
         service="plansmith.schedules.service",
         sync="plansmith.sync",
+        template_book="plansmith.runs.template_book",
     )
 
 
@@ -94,9 +93,9 @@ class Plansmith:
         return assembly.make_runs(self._given)
 
     @made_once
-    def templates(self) -> book.TemplateBook:
+    def templates(self) -> template_book.TemplateBook:
         """Keeps plans for reuse."""
-        return book.TemplateBook(self.runs)
+        return template_book.TemplateBook(self.runs)
 
     @made_once
     def schedules(self) -> service.Schedules:
@@ -301,7 +300,7 @@ class Plansmith:
             >>> run = await smith.answer(run.id, "size", "M8")
         """
         run = await self.runs.answer(run_id, question, value, by=by, of=of)
-        return await self.runs.planned(run)
+        return await self.runs.plan_if_next(run)
 
     async def edit(self, run_id: str, plan: Plan, *, by: Who = "") -> Run:
         """Replaces the plan with one that a person wrote.

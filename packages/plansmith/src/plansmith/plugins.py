@@ -3,7 +3,7 @@
 A package names what it brings in its pyproject.toml, such as
 
     [project.entry-points."plansmith.stores"]
-    postgresql = "plansmith_postgres.store:open_store"
+    postgresql = "plansmith_postgres.plugin"
 
 and the kernel loads it when it is first asked for. The groups are in `GROUPS`.
 """

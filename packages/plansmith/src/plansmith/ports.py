@@ -1,4 +1,4 @@
-"""The ports: Protocols for everything outside Plansmith, which nobody inherits."""
+"""The ports: Protocols for everything outside Plansmith."""
 
 from __future__ import annotations
 

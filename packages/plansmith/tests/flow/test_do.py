@@ -101,7 +101,7 @@ async def test_what_is_neither_true_nor_a_sound_plan_approves_nothing_and_the_ru
     async with Plansmith(tools=[send]) as smith:
         with pytest.raises(error, match=message):
             await smith.do(plan(mail()), approve=lambda _: odd)
-        (waiting,) = await smith.runs()
+        (waiting,) = await smith.runs.all()
     assert (waiting.status, SENT) == (RunStatus.REVIEWING, [])
 
 
@@ -119,7 +119,7 @@ async def test_an_approval_that_is_no_function_is_refused_before_anything_is_mad
     async with Plansmith(tools=[send]) as smith:
         with pytest.raises(Misconfigured, match="approve takes a function"):
             await smith.do(plan(mail()), approve=approve)
-        assert await smith.runs() == []
+        assert await smith.runs.all() == []
 
 
 async def test_without_an_approval_callback_the_run_waits_and_run_says_how_to_approve() -> None:

@@ -374,7 +374,7 @@ class Household:
         run = await self._ended(first)
         undo = f"{run.id}-undo1"
         if undo not in await self.store.runs():
-            await self.app.runs.undo_plan(run.id, by="ada")
+            await self.app.runs.undo_effects(run.id, by="ada")
         await self._ended(undo)
 
     async def _submitted(self) -> str:

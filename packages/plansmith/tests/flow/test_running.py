@@ -123,7 +123,7 @@ async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> N
     unread: Any = {"goal": "x", "steps": []}
     with pytest.raises(TypeError, match="read_plan makes one"):
         await app.submit(unread)
-    assert await app.runs() == []
+    assert await app.runs.all() == []
 
 
 async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> None:

@@ -207,7 +207,7 @@ async def _change(session: Session, run: Run) -> Run | None:
 
 async def _undo(session: Session, run: Run) -> Run:
     if session.args.effects:
-        made = await session.smith.runs.undo_plan(run.id, by=session.by)
+        made = await session.smith.runs.undo_effects(run.id, by=session.by)
         session.say(*await review_lines(made, session))
         return made
     go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo

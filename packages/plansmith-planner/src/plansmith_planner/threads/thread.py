@@ -280,7 +280,7 @@ class Thread:
         if turn.kind != "change":
             self.state = await self._threads.summarised(self.state, upto=turn.number)
             try:
-                run = await self._runs.planned(turn.run, triaged=triaged)
+                run = await self._runs.plan_if_next(turn.run, triaged=triaged)
             except StaleWriter:  # another client took the message for left behind, and was quicker
                 run = (await self._runs.journals.load_verified(turn.run.id)).run
             return self._turn(turn.number, run)
@@ -330,7 +330,7 @@ class Thread:
             done = t.MessageUndone(message=number, run=instead.id if instead else "")
             self.state = await self._threads.store.add(self.id, done, by=who)
         if instead is not None and plan:
-            await self._runs.planned(instead)
+            await self._runs.plan_if_next(instead)
         return await self._undone(self._message(number))
 
     async def _undone(self, message: t.ThreadMessage) -> Turn:

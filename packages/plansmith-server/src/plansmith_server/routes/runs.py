@@ -244,7 +244,7 @@ async def _plan_again(ask: Ask, old: Run) -> Answer:
 @route("POST /v1/runs/{id}/take-back", "propose", answer=v.RunView, status=202)
 async def take_back(ask: Ask) -> Answer:
     """Makes a run that takes back what a finished run did; it waits for review."""
-    run = await ask.runs.undo_plan(ask.run, by=ask.by)
+    run = await ask.runs.undo_effects(ask.run, by=ask.by)
     return await ask.run_view(run.id)
 
 

@@ -86,7 +86,7 @@ class CallbackRun:
             value = await _result(self._answer(run.questions[name]))
             if value is not None:
                 answered = await self._runs.answer(run.id, name, value, by=self._by, of=seen)
-                return await self._runs.planned(answered)
+                return await self._runs.plan_if_next(answered)
         return run
 
 

@@ -14,7 +14,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.runs import replan, unapproved
+from plansmith.runs import keeping, unapproved
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
@@ -78,7 +78,7 @@ class PlanEditing:
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.earlier)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        replan.require_known_outcomes(run, edited)
+        keeping.require_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
         more += await unapproved.repeat_reasons(
             self._registry, journal, edited, only_new_places=True
@@ -87,7 +87,7 @@ class PlanEditing:
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
-            then=[*replan.resets(run, edited, by_person=True)],
+            then=[*keeping.resets(run, edited, by_person=True)],
             reasons=more,
             by=who,
         )
@@ -167,8 +167,8 @@ class PlanEditing:
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
-        reused = replan.results_to_reuse(old, new_plan, again=[from_step] if from_step else [])
-        if replan.everything_done(new_plan, reused):
+        reused = keeping.results_to_reuse(old, new_plan, again=[from_step] if from_step else [])
+        if keeping.everything_done(new_plan, reused):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
         return await self._repeat(journal, new_plan, reused, by=by)

@@ -24,7 +24,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.ports import Available, Planner
 from plansmith.review.coverage import BeyondApproval
-from plansmith.runs import replan, unapproved
+from plansmith.runs import keeping, past_calls, replan, unapproved
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
@@ -262,7 +262,7 @@ class RunPlanning:
             asked = asked.replace(drops=tuple(dict.fromkeys((*run.drops_in_review, *asked.drops))))
             await journal.append(failed, asked, values=recorded_exchanges(planned))
             return
-        plan, problems = replan.with_fixed_steps(run, planned.plan)
+        plan, problems = keeping.with_fixed_steps(run, planned.plan)
         beyond = BeyondApproval(())
         if run.approved_plan is not None:
             beyond = await unapproved.beyond_approval(self.registry, journal, plan)
@@ -274,7 +274,7 @@ class RunPlanning:
         proposal = replace(
             proposed(planned, cause=wishes[-1]),
             start=[e.RunResumed()] if run.paused else [],
-            then=[*replan.resets(run, plan)],
+            then=[*keeping.resets(run, plan)],
             reasons=reasons,
             drops=beyond.drops,
         )
@@ -327,7 +327,7 @@ class RunPlanning:
         request = _request(run, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
-            request = replace(request, kept=replan.fixed_steps(run))
+            request = replace(request, kept=keeping.fixed_steps(run))
         # Texts of tools are read only where a person reviews the plan, or the settings trust them.
         reads = sees_first(run) or self.intake.policy.ask == "always"
         reads = reads or self.limits.tool_texts != "reviewed"
@@ -364,7 +364,7 @@ class RunPlanning:
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
             made = self.rounds.join(before, made)
-        plan, problems = replan.with_fixed_steps(run, made, iterating=iterates)
+        plan, problems = keeping.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
@@ -393,7 +393,7 @@ class RunPlanning:
         planned = replace(planned, plan=plan, problems=tuple(problems))
         proposal = replace(
             proposed(planned, cause=cause.text),
-            then=[*replan.resets(run, plan)],
+            then=[*keeping.resets(run, plan)],
             review_events=[asked if reasons else started],
         )
         await self.propose(journal, planned, proposal)
@@ -405,7 +405,7 @@ class RunPlanning:
         if plan.hash == journal.plan_hash:
             return Sentence("end.same_plan")
         results = await load_values(self.journals.store, run)
-        loop = replan.loop_in(journal.events, plan, run, results)
+        loop = past_calls.loop_in(journal.events, plan, run, results)
         return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import ActingCall, Environment, acting_calls, acting_steps
 from plansmith.templates import template
-from plansmith.templates.book import usable_templates
+from plansmith.templates.stored import usable_templates
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import ToolSpec

@@ -49,7 +49,7 @@ _BATCH_SIZE: Final = 100
 
 
 class RunService:
-    """Creates, plans, executes and resumes runs; `await smith.runs()` returns them all."""
+    """Creates, plans, executes and resumes runs; `all` lists them."""
 
     def __init__(  # noqa: PLR0913 - all by name
         self,
@@ -92,17 +92,17 @@ class RunService:
         """Changes plans as persons ask, and repeats runs that are over."""
         return edits.PlanEditing(self.planning, self.execution, self.stopping)
 
-    async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
+    async def undo_effects(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
 
         Args:
             run_id: The id of a run that is over.
             by: Who asks for it.
         """
-        return await undoing.undo_plan(self.planning, run_id, by=by)
+        return await undoing.undo_effects(self.planning, run_id, by=by)
 
-    async def __call__(self) -> list[Run]:
-        """Returns all runs, oldest first, without their results: `smith.runs()`."""
+    async def all(self) -> list[Run]:
+        """Returns all runs, oldest first, without their results."""
         return await self.journals.all()
 
     @property
@@ -176,7 +176,7 @@ class RunService:
         self.journals.keep_new(journal)
         return True
 
-    async def planned(self, run: Run, *, triaged: bool = False) -> Run:
+    async def plan_if_next(self, run: Run, *, triaged: bool = False) -> Run:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run

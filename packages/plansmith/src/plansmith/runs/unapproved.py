@@ -12,7 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import BeyondApproval, compare_with_approved
-from plansmith.runs import replan
+from plansmith.runs import keeping, past_calls
 
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
@@ -40,7 +40,7 @@ async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> B
     out = {
         place_of(run.plan, name, run.templates)
         for name, state in run.steps.items()
-        if replan.is_left_out(state)
+        if keeping.is_left_out(state)
     }
 
     def is_out(place: str) -> bool:
@@ -76,16 +76,16 @@ async def repeat_reasons(
     begun = {
         place
         for name, state in run.steps.items()
-        if state.status is StepStatus.DONE or state.past_calls or replan.is_in_doubt(state)
+        if state.status is StepStatus.DONE or state.past_calls or keeping.is_in_doubt(state)
         if (place := place_of(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
     approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
     wanted = {(call.place, call.key) for call in approved}
-    calls = replan.calls_made(journal.events) if run.calls else ()
+    calls = past_calls.calls_made(journal.events) if run.calls else ()
     made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
     results = await load_values(registry.store, run)
-    planned = replan.resolved_calls(plan, results, templates)
+    planned = past_calls.resolved_calls(plan, results, templates)
     return tuple(
         Sentence("review.repeats", call=call.text)
         for call in (await registry.facts(plan)).calls.acting
@@ -99,7 +99,9 @@ async def repeat_reasons_of_run(
     registry: Registry, journal: Journal, plan: Plan, reused: Collection[e.StepReused]
 ) -> tuple[str, ...]:
     """Returns the changes that an earlier run has made and the plan of another would repeat."""
-    by_step = replan.repeat_reasons_of_steps(journal.run, plan, reused, await registry.acting(plan))
+    by_step = keeping.repeat_reasons_of_steps(
+        journal.run, plan, reused, await registry.acting(plan)
+    )
     by_call = await repeat_reasons(registry, journal, plan, only_new_places=True)
     return tuple(dict.fromkeys((*by_step, *by_call)))
 
@@ -112,4 +114,4 @@ async def repeat_reasons_of_origin(registry: Registry, run: Run, plan: Plan) -> 
         journal = await Journal.load(run.origin.id, store=registry.store, clock=registry.clock)
     except NotFound:
         return ()  # it was deleted
-    return await repeat_reasons_of_run(registry, journal, plan, replan.results_to_reuse(run, plan))
+    return await repeat_reasons_of_run(registry, journal, plan, keeping.results_to_reuse(run, plan))

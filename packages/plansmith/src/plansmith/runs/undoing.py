@@ -65,7 +65,7 @@ class DoneSteps(NamedTuple):
     left_at: int = 0
 
 
-async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Run:
+async def undo_effects(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Run:
     """Creates the run that takes back what a run did, newest first; nothing runs unasked.
 
     Every effect is taken back at most once, whoever asks for it at the same time.

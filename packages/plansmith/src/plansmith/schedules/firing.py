@@ -18,9 +18,9 @@ from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap,
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
+from plansmith.runs.template_book import TemplateBook
 from plansmith.schedules.approval import standing_approval
 from plansmith.schedules.store import ScheduleStore
-from plansmith.templates.book import TemplateBook
 
 _MAX_PARALLEL: Final = 16
 _ENDS: Final = {

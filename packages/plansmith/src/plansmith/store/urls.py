@@ -1,4 +1,4 @@
-"""Opens the store at an address: `memory`, `sqlite:///path` or `postgresql://…`."""
+"""Opens the store at an address: `memory`, `sqlite:///path`, or one of another package."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class StoreKind(Protocol):
 
 def store_kind(url: str) -> StoreKind | None:
     """Returns what another package brings for an address; None for those of the kernel itself."""
-    kind: StoreKind | None = plugins.load("stores", "postgresql") if is_postgres(url) else None
+    scheme = "postgresql" if is_postgres(url) else url.partition(":")[0]
+    is_brought = is_postgres(url) or scheme in plugins.names("stores")
+    kind: StoreKind | None = plugins.load("stores", scheme) if is_brought else None
     return kind
 
 

@@ -1,32 +1,27 @@
-"""Stores templates (plans by name and version), checks them, and makes runs of them."""
+"""The templates of a Plansmith: kept, checked, and made runs of."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
-from plansmith.engine.call import Callees
 from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json, canonical_json, parse_json
+from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Clock, Document, Store
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Document
 from plansmith.templates.parameters import bind, parameter_names, parametrise
+from plansmith.templates.stored import KIND, REMOVED, shipped_fields, usable_templates
 from plansmith.templates.template import (
     REQUEST,
     Template,
-    given_template,
     input_problems,
     make_template,
     template_problems,
@@ -35,23 +30,9 @@ from plansmith.templates.template import (
 
 if TYPE_CHECKING:
     from plansmith.formats import text as dialect_text
+    from plansmith.runs.service import RunService
 else:
     lazy_modules(globals(), dialect_text="plansmith.formats.text")
-
-# Every version is a document of this kind. One that is removed is kept, for runs that use it.
-_KIND: Final = "template"
-_REMOVED: Final = "removed"
-
-
-class _Registry(Protocol):
-    """What templates need of `Registry`."""
-
-    store: Store
-    clock: Clock
-    templates: dict[str, Plan]
-
-    async def callees(self) -> Callees: ...
-    def agents(self) -> list[AgentSpec]: ...
 
 
 class TemplateBook:
@@ -73,9 +54,8 @@ class TemplateBook:
         'greet@1'
     """
 
-    def __init__(self, runs: Any) -> None:
-        self._submit: Callable[..., Awaitable[Run]] = runs.submit
-        self._registry: _Registry = runs.registry
+    def __init__(self, runs: RunService) -> None:
+        self._submit, self._registry = runs.submit, runs.registry
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
@@ -106,7 +86,7 @@ class TemplateBook:
         """
         return {
             name: make_template({**fields, "name": name})
-            for name, fields in _shipped_fields(language).items()
+            for name, fields in shipped_fields(language).items()
         }
 
     async def save(
@@ -186,9 +166,9 @@ class TemplateBook:
         body = canonical_json(signed.to_json()).decode()
         name, store = template.name, self._registry.store
         while True:
-            last = await store.documents(_KIND, label=name, newest=True, limit=1)
+            last = await store.documents(KIND, label=name, newest=True, limit=1)
             number = int(last[0].place) + 1 if last else 1
-            new = Document(_KIND, f"{name}@{number}", 1, body, name, f"{number:09}")
+            new = Document(KIND, f"{name}@{number}", 1, body, name, f"{number:09}")
             if await store.put_documents([new]):
                 return signed.replace(version=number)
 
@@ -206,8 +186,8 @@ class TemplateBook:
         store = self._registry.store
         while True:
             found = [
-                each._replace(version=each.version + 1, state=_REMOVED)
-                for each in await store.documents(_KIND, label=template.name, state="")
+                each._replace(version=each.version + 1, state=REMOVED)
+                for each in await store.documents(KIND, label=template.name, state="")
                 if "@" not in name or int(each.place) == template.version
             ]
             if await store.put_documents(found):
@@ -279,44 +259,3 @@ def _require_saved(template: Template) -> None:
 def _require_no_errors(problems: Sequence[Problem]) -> None:
     if errors := [each for each in problems if each.severity is Severity.ERROR]:
         raise PlanInvalid(errors)
-
-
-async def usable_templates(
-    store: Store, given: Mapping[str, Plan], *, removed: bool = False
-) -> dict[str, Template]:
-    """Returns the templates that are stored, and those in `given`.
-
-    With `removed` also removed versions, for runs that were planned with them.
-    """
-    kept = sorted(await store.documents(_KIND), key=lambda each: each.label)
-    known: dict[str, Template] = {}
-    for each in kept:
-        if removed or each.state != _REMOVED:
-            fields = cast("dict[str, Json]", parse_json(each.checked_body))
-            template = make_template(fields | {"name": each.label, "version": int(each.place)})
-            known[template.name] = known[template.full_name] = template
-    stored = {each.label for each in kept}
-    for name, plan in given.items():
-        if name.partition("@")[0] not in stored:
-            known[name] = given_template(name, plan)
-    return known
-
-
-@cache
-def _shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
-    """Returns the fields of each template by its name, with its texts in a language."""
-    text = Path(__file__).with_name("shipped.json").read_text(encoding="utf-8")
-    found = _in_language(json.loads(text), language if language in LANGUAGES else LANGUAGES[0])
-    return cast("Mapping[str, dict[str, Any]]", found)
-
-
-def _in_language(value: Any, language: str) -> Any:
-    """Returns a value in which each text that stands there in all languages stands in one."""
-    if isinstance(value, list):
-        return [_in_language(each, language) for each in cast("Sequence[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    fields = cast("dict[str, Any]", value)
-    if fields.keys() == set(LANGUAGES):
-        return fields[language]
-    return {name: _in_language(each, language) for name, each in fields.items()}

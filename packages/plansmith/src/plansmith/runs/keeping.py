@@ -1,0 +1,246 @@
+"""Says what of a run stays under another plan: its steps, results, and what nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.diff import rename_steps
+from plansmith.plan.graph import downstream
+from plansmith.plan.ids import root_of
+from plansmith.plan.plan import Plan, differ
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.run import RETRIED, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.steps import AnyStep
+
+_PLAN_CHANGED: Final = Sentence("the plan was changed")
+
+
+def is_left_out(state: StepState) -> bool:
+    """Tells whether a person skipped a step."""
+    return state.status is StepStatus.SKIPPED and state.error_kind == "person"
+
+
+def is_in_doubt(state: StepState) -> bool:
+    """Tells whether a call is running, or nobody knows whether it took effect."""
+    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
+    return in_flight or state.status is StepStatus.UNKNOWN
+
+
+def _unknown_steps(run: Run) -> dict[str, str]:
+    """Returns the steps that may have taken effect, each with the step or part in doubt."""
+    names: dict[str, str] = {}
+    for name, state in run.steps.items():
+        if state.status is StepStatus.UNKNOWN or state.unsure:
+            names.setdefault(root_of(name), name)
+    return names
+
+
+def require_known_outcomes(run: Run, plan: Plan) -> None:
+    """Refuses a plan that changes a step while nobody knows whether it took effect."""
+    for root, name in _unknown_steps(run).items():
+        if root not in plan.by_id or _is_changed(root, run, plan):
+            why = Sentence("it is not known whether '{step}' took effect", step=name)
+            hint = Sentence(
+                "answer the question about '{step}' first: done, not_done or retry", step=name
+            )
+            raise Refused(why, hint=hint)
+
+
+def _is_changed(name: str, old: Run, plan: Plan) -> bool:
+    """Tells whether a step of the plan is new or does something else."""
+    before = old.plan.by_id.get(name) if old.plan else None
+    return before is None or differ(before, plan.by_id[name])
+
+
+def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
+    graph = plan.needs
+    return {*names, *downstream(graph, [name for name in names if name in graph])}
+
+
+def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[e.StepReused]:
+    """Returns the steps whose result is reused: done, unchanged, and all before them unchanged.
+
+    `again` names steps that run once more, with all that depend on them.
+    """
+    if old.plan is None:
+        return []
+    stale = {*again}
+    for name in plan.by_id:
+        # A condition that did not hold is looked at again; what comes after it is not new for that.
+        state = old.steps.get(name)
+        is_done = state is not None and state.settled and state.rule != "error"
+        if not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan):
+            stale.add(name)
+    repeated = _with_downstream(stale, plan)
+    return [
+        e.StepReused(
+            step=step.id,
+            result=state.result_hash,
+            run=state.reused_from or old.id,  # the run that first made it
+            program=state.program,
+            done_at=state.finished_at,
+        )
+        for step in plan.steps
+        if step.id not in repeated and not step.disabled
+        if (state := old.steps[step.id]).status is StepStatus.DONE
+    ]
+
+
+def everything_done(plan: Plan, reused: Collection[e.StepReused]) -> bool:
+    """Tells whether no step of a plan is left to run."""
+    return len(reused) == sum(not step.disabled for step in plan.steps)
+
+
+def repeat_reasons_of_steps(
+    old: Run, plan: Plan, reused: Collection[e.StepReused], acting: Collection[str]
+) -> tuple[str, ...]:
+    """Describes each step that changes something, was done or perhaps done, and would run again."""
+    names, doubts = {each.step for each in reused}, _unknown_steps(old)
+    again: list[str] = []
+    for step in plan.steps:
+        name, text, doubt = step.id, "", ""
+        if name in names or step.disabled or name not in acting:
+            continue
+        parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
+        done = sum(_has_acted(state) for state in parts)
+        if name in old.steps and _has_acted(old.steps[name]) and not _lacks_parts(name, old):
+            text = Sentence("review.done_again", step=name, run=old.id)
+        elif done:
+            text = Sentence(
+                "review.parts_again", step=name, done=done, total=len(parts), run=old.id
+            )
+        if name in doubts:
+            doubt = Sentence("review.doubt_again", step=doubts[name], run=old.id)
+        if text or doubt:
+            again.append(joined([text, doubt]) if doubt else text)
+    return tuple(again)
+
+
+def _has_acted(state: StepState) -> bool:
+    """Tells whether a step is done, or was done before a changed plan reset it."""
+    return state.status is StepStatus.DONE or bool(state.past_calls)
+
+
+def _lacks_parts(name: str, old: Run) -> bool:
+    """Tells whether a run that is not wholly done went on without a part of a step."""
+    return old.status is not RunStatus.DONE and any(
+        state.rule == "error" and each.startswith(f"{name}/") for each, state in old.steps.items()
+    )
+
+
+def _withdrawals(run: Run, plan: Plan, changed: Collection[str]) -> Iterator[e.AnyBody]:
+    """Yields the events that reset open steps which another plan changes or removes.
+
+    Their questions close, also if only an earlier step changes: the question may be about that.
+    A question whether a call took effect stays open until a person answers it.
+    """
+    for asked in run.questions.values():
+        root = root_of(asked.step) if asked.step is not None and asked.kind != "unknown" else None
+        if root is not None and (root in changed or root not in plan.by_id):
+            yield e.QuestionWithdrawn(question=asked.question, reason=_PLAN_CHANGED)
+    calls = run.calls_open
+    for name, state in run.steps.items():
+        holds = state.status is StepStatus.RUNNING and name not in calls
+        if root_of(name) in changed and (holds or state.status is StepStatus.ASKING):
+            yield e.StepCancelled(step=name, reason=_PLAN_CHANGED)
+            yield e.StepReset(step=name, reason=_PLAN_CHANGED)
+
+
+def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBody]:
+    """Yields the events that close questions and let steps wait again for another plan.
+
+    These are what has failed, and what the plan changes; a part that makes the same call as before
+    reuses its result. What a person skipped stays skipped, unless a person changes it: then all
+    that follows on an open step waits again, too.
+    """
+    changed = {name for name in plan.by_id if _is_changed(name, run, plan)}
+    again = _with_downstream(changed, plan)
+    yield from _withdrawals(run, plan, again)
+    if by_person:
+        yield from _resets_by_person(run, plan, changed, again)
+    else:
+        yield from _resets_by_planner(run, plan, again)
+
+
+def _resets_by_planner(run: Run, plan: Plan, again: Collection[str]) -> Iterator[e.AnyBody]:
+    for name, state in run.steps.items():
+        root = root_of(name)
+        if root not in plan.by_id or is_left_out(state):
+            continue
+        if root in again:
+            yield from _wait_again(name, state, if_done=name != root)
+        elif state.status in RETRIED and not state.rule:  # not what the old plan passed by
+            yield e.StepReset(step=name, reason=_PLAN_CHANGED)
+
+
+def _resets_by_person(
+    run: Run, plan: Plan, changed: Collection[str], again: Collection[str]
+) -> Iterator[e.AnyBody]:
+    # A plan that went on without a step goes on without it still, with what it did meanwhile.
+    settled = {name for name, state in run.steps.items() if state.settled}
+    running = {name for name, state in run.steps.items() if state.status is StepStatus.RUNNING}
+    going_on = {name for name in plan.by_id if name in running and name not in again}
+    again = {*again, *_with_downstream(plan.by_id.keys() - settled, plan)}
+    # The rounds of a step that is being repeated stay, if nothing changes what they do.
+    again -= {name for name in going_on if plan.by_id[name].repeat is not None}
+    for name, state in run.steps.items():
+        root = root_of(name)
+        # One that goes on where it was keeps the parts that it has done.
+        stays = root in going_on and (state.settled or state.wakes_at is not None)
+        stays = stays or (is_left_out(state) and root not in changed)
+        if root in again and not stays:
+            yield from _wait_again(name, state, if_done=True)
+
+
+def _wait_again(name: str, state: StepState, *, if_done: bool) -> Iterator[e.AnyBody]:
+    if state.status in RETRIED or (if_done and state.status is StepStatus.DONE):
+        yield e.StepReset(step=name, reason=_PLAN_CHANGED)
+    elif state.wakes_at is not None:
+        yield e.StepWaits(step=name)
+
+
+def fixed_steps(run: Run) -> list[AnyStep]:
+    """Returns the steps that stay in every new plan of a run."""
+    # Steps that may have taken effect stay until a person has said whether they did.
+    doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= _unknown_steps(run).keys()
+    steps = run.plan.steps if run.plan else ()
+    return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
+
+
+def with_fixed_steps(
+    run: Run, answer: Plan, *, iterating: bool = False
+) -> tuple[Plan, Sequence[Problem]]:
+    """Returns the new plan with every finished step unchanged, and its problems.
+
+    Running steps, and those that may have taken effect, are kept as well. If the planner changed
+    one, that is a problem; in a new iteration it is another step and gets a new name.
+    """
+    if run.plan is None:
+        return answer, ()
+    done = fixed_steps(run)
+    names = {step.id for step in done}
+    other = [s.id for s in answer.steps if s.id in names and _is_changed(s.id, run, answer)]
+    problems: list[Problem] = []
+    if iterating:
+        # A step that uses a renamed step is another step itself.
+        behind = downstream(answer.needs, other)
+        other += [name for name in answer.by_id if name in behind & names and name not in other]
+        fresh, taken = dict[str, str](), {*names, *answer.by_id}
+        for name in other:
+            number = 2
+            while f"{name[:58]}_{number}" in taken:
+                number += 1
+            fresh[name] = f"{name[:58]}_{number}"
+            taken.add(fresh[name])
+        answer = rename_steps(answer, fresh)
+    else:
+        text = Sentence("the step is finished and stays as it was")
+        problems = [problem("PS312", text, step=name) for name in other]
+    rest = [step for step in answer.steps if step.id not in names]
+    revision = run.plan.revision + 1
+    return answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems
