@@ -114,7 +114,7 @@ class Parts(Options, total=False):
     model: ports.ChatModel | None
     tools: Sequence[ToolLike]
     agents: Sequence[ports.Agent]
-    store: str | ports.PlanStore
+    store: str | ports.JournalStore
     clock: ports.Clock
 
 
@@ -136,7 +136,7 @@ class Arguments(NamedTuple):
         *,
         tools: Sequence[ToolLike],
         agents: Sequence[ports.Agent],
-        store: str | ports.PlanStore,
+        store: str | ports.JournalStore,
         settings: Record | None,
         clock: ports.Clock | None,
         **more: Unpack[Options],
@@ -193,7 +193,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return options
 
 
-def store_of(given: str | ports.PlanStore) -> Store:
+def store_of(given: str | ports.JournalStore) -> Store:
     """Returns a store by its URL, or the given one."""
     if isinstance(given, str):
         return open_store(given)

@@ -19,7 +19,7 @@ from plansmith.plan.briefs import (
     TriageBrief,
     Usage,
 )
-from plansmith.store_ports import Beat, Claim, Document, Finding, News, PlanStore, Sound, Store
+from plansmith.store_ports import Beat, Claim, Document, Finding, JournalStore, News, Sound, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +38,10 @@ __all__ = [
     "ContextBlock",
     "Document",
     "Finding",
+    "JournalStore",
     "Message",
     "News",
     "PlanBrief",
-    "PlanStore",
     "ReplyBrief",
     "Sound",
     "Store",

@@ -27,7 +27,7 @@ class News(NamedTuple):
     number: int
 
 
-class PlanStore(Protocol):
+class JournalStore(Protocol):
     """The least that a store must do: keep journals and results, for one process.
 
     Args of methods:
@@ -225,7 +225,7 @@ class Document(NamedTuple):
 
 
 @runtime_checkable
-class Store(PlanStore, Protocol):
+class Store(JournalStore, Protocol):
     """What our stores do besides: lists, documents, repairs, deletion, and claims of runs.
 
     Args of methods:

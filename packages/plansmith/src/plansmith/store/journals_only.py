@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.summary import RunSummary
-    from plansmith.ports import PlanStore
+    from plansmith.ports import JournalStore
 
 _ITS_OWN: Final = (
     *("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close"),
@@ -27,7 +27,7 @@ _LEFT_OUT: Final = ("put_documents", "set_aside", "delete_run", "over_before")
 class JournalsOnly(MemoryStore):
     """Claims are kept in memory, lists read the journals, and documents are refused."""
 
-    def __init__(self, kept: PlanStore) -> None:
+    def __init__(self, kept: JournalStore) -> None:
         super().__init__()
         self._kept = kept
         vars(self).update({name: getattr(kept, name) for name in _ITS_OWN})
