@@ -382,7 +382,7 @@ def is_undecided(run: Run) -> bool:
 
 def step_view(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> JsonObject:
     """Returns a step with its values, cut if they are too long."""
-    size = len(stored_json(result)) if state.settled and state.result_hash else 0
+    size = len(stored_json(result)) if state.counts_as_done and state.result_hash else 0
     return view(
         StepView,
         state,

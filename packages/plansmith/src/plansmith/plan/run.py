@@ -200,7 +200,7 @@ class StepState(FrozenStruct, frozen=True):
         return mark_in(self.key) if self.inputs else ""
 
     @property
-    def settled(self) -> bool:
+    def counts_as_done(self) -> bool:
         """Whether it is done, or skipped as the plan says."""
         return self.status is StepStatus.DONE or bool(self.rule)
 
@@ -226,7 +226,7 @@ class StepIndex:
 
     def add(self, name: str, step: StepState) -> None:
         self.named.setdefault((step.status, is_part(name)), {})[name] = None
-        if step.result_hash and step.settled:
+        if step.result_hash and step.counts_as_done:
             self.unread[name] = None
 
     def remove(self, name: str, step: StepState) -> None:
@@ -549,9 +549,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         if not not_started:
             return ()
         # Each step is looked at once here, and not once for each step that waits for it.
-        unsettled = {name for name, step in self.steps.items() if not step.settled}
+        undone = {name for name, step in self.steps.items() if not step.counts_as_done}
         return tuple(
-            name for name in not_started if name in before and before[name].isdisjoint(unsettled)
+            name for name in not_started if name in before and before[name].isdisjoint(undone)
         )
 
     @property

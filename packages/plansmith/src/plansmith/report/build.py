@@ -58,7 +58,7 @@ def report_of(run: Run, events: Sequence[e.Event], locale: str = "") -> Report:
     for name, state in run.steps.items():
         # It may not have been read, or whoever got the run may have changed it.
         with suppress(TypeError, ValueError):
-            if state.settled and content_of(state.result).digest == state.result_hash:
+            if state.counts_as_done and content_of(state.result).digest == state.result_hash:
                 kept[name] = state.result
     return make_report(run, kept, events, locale)
 
@@ -115,7 +115,7 @@ def make_report(
         failures=tuple(
             Failure(name, ending.outcome(name), in_language(state.error, locale))
             for name, state in run.steps.items()
-            if not state.settled or state.rule == "error"
+            if not state.counts_as_done or state.rule == "error"
         ),
         decisions=tuple(decisions(events, words)),
         took=ending.took(),
@@ -189,7 +189,7 @@ class _Ending:
         not_done: list[str] = []
         for step in run.plan.steps if run.plan else ():
             state = run.steps.get(step.id)
-            if step.disabled or state is None or (state.settled and state.rule != "error"):
+            if step.disabled or state is None or (state.counts_as_done and state.rule != "error"):
                 continue
             if step.id not in acts and state.status is not StepStatus.UNKNOWN:
                 continue

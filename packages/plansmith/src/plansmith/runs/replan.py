@@ -264,7 +264,7 @@ def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> li
     for name in plan.by_id:
         # A condition that did not hold is looked at again; what comes after it is not new for that.
         state = old.steps.get(name)
-        is_done = state is not None and state.settled and state.rule != "error"
+        is_done = state is not None and state.counts_as_done and state.rule != "error"
         if not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan):
             stale.add(name)
     repeated = _with_downstream(stale, plan)
@@ -354,13 +354,13 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
     going_on = set[str]()
     if by_person:
         # A plan that went on without a step goes on without it still, with what it did meanwhile.
-        settled = {name for name, state in run.steps.items() if state.settled}
+        done_already = {name for name, state in run.steps.items() if state.counts_as_done}
         going_on = {
             name
             for name in plan.by_id.keys() - again
             if name in run.steps and run.steps[name].status is StepStatus.RUNNING
         }
-        again |= _with_downstream(plan.by_id.keys() - settled, plan)
+        again |= _with_downstream(plan.by_id.keys() - done_already, plan)
         # The rounds of a step that is being repeated stay, if nothing changes what they do.
         again -= {name for name in going_on if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
@@ -368,7 +368,7 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
         wanted = by_person and root in plan.by_id and _is_changed(root, run, plan)
         if root not in plan.by_id or (is_left_out(state) and not wanted):
             continue
-        if root in going_on and (state.settled or state.wakes_at is not None):
+        if root in going_on and (state.counts_as_done or state.wakes_at is not None):
             continue  # the step goes on where it was, with the parts that it has done
         is_broken = state.status in _RETRIED and (root in again or not (by_person or state.rule))
         is_done = state.status is StepStatus.DONE and (by_person or name != root)
@@ -384,7 +384,7 @@ def fixed_steps(run: Run) -> list[AnyStep]:
     doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
     doubts |= _unknown_steps(run).keys()
     steps = run.plan.steps if run.plan else ()
-    return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
+    return [step for step in steps if run.steps[step.id].counts_as_done or step.id in doubts]
 
 
 def with_fixed_steps(
