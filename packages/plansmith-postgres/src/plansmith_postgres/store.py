@@ -47,7 +47,7 @@ class PostgresStore(DatabaseStore):
         self._listening = make()
         # A transaction has its connection for itself.
         self._changing = ConnectionPool(make, most=1)
-        self._queue = CommitQueue(self._commit, settled=self._settled)
+        self._queue = CommitQueue(self._commit, on_settled=self._wake_followers)
 
     async def close(self) -> None:
         """Finishes all requests and closes the connections; may be called twice."""

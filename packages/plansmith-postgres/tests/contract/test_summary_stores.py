@@ -405,7 +405,7 @@ def schedule(name: str, **fields: object) -> Schedule:
         "timing": Timing(daily_at="09:30", timezone="Asia/Shanghai"),
         "plan": plan,
         "created": START,
-        "settled": START,
+        "handled_until": START,
         "watched": START,
     }
     return Schedule.model_validate(given | fields)

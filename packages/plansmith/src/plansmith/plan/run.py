@@ -549,9 +549,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         if not not_started:
             return ()
         # Each step is looked at once here, and not once for each step that waits for it.
-        undone = {name for name, step in self.steps.items() if not step.counts_as_done}
+        not_done = {name for name, step in self.steps.items() if not step.counts_as_done}
         return tuple(
-            name for name in not_started if name in before and before[name].isdisjoint(undone)
+            name for name in not_started if name in before and before[name].isdisjoint(not_done)
         )
 
     @property

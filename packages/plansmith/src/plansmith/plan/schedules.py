@@ -100,7 +100,7 @@ class Schedule(Record):
     It runs a plan, a template with its parameters, or a request that is planned anew each time.
     Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
     its tools have the hashes in `tools`. `approver` is the user whose token approved it, where the
-    name in `approved_by` does not tell it. Instants up to `settled` are handled; failures are
+    name in `approved_by` does not tell it. Instants up to `handled_until` are handled; failures are
     counted from `watched` on.
     """
 
@@ -129,7 +129,7 @@ class Schedule(Record):
     folder: str = ""
     tools: dict[str, str] = Field(default_factory=dict)
     created: Instant
-    settled: Instant
+    handled_until: Instant
     watched: Instant
 
     @model_validator(mode="after")
@@ -142,8 +142,8 @@ class Schedule(Record):
 
     def next(self, **changes: Any) -> Self:
         """Returns the next version; no time that was handled is due again."""
-        settled = max(self.settled, changes.pop("settled", self.settled))
-        return self.replace(version=self.version + 1, settled=settled, **changes)
+        handled_until = max(self.handled_until, changes.pop("handled_until", self.handled_until))
+        return self.replace(version=self.version + 1, handled_until=handled_until, **changes)
 
     @property
     def state(self) -> str:
@@ -152,12 +152,12 @@ class Schedule(Record):
 
     def upcoming(self) -> datetime | None:
         """The next time that was not handled yet."""
-        found = due(self.timing, after=self.settled, until=_FAR, anchor=self.created)
+        found = due(self.timing, after=self.handled_until, until=_FAR, anchor=self.created)
         return next(found, None)
 
     def coming(self, now: datetime, *, count: int = 5) -> list[datetime]:
         """Returns the next times in UTC; none while it is paused."""
-        after = max(self.settled, now)
+        after = max(self.handled_until, now)
         count = 0 if self.paused else count
         return next_fires(self.timing, after=after, anchor=self.created, count=count)
 
@@ -226,7 +226,7 @@ class Pending(NamedTuple):
 
     fires: tuple[tuple[datetime, FireKind], ...] = ()
     passed: tuple[datetime, str] | None = None
-    settled: datetime | None = None
+    handled_until: datetime | None = None
 
 
 def pending(schedule: Schedule, now: datetime) -> Pending:
@@ -242,7 +242,7 @@ def pending(schedule: Schedule, now: datetime) -> Pending:
     missed, word = schedule.missed, Sentence("missed")
     begin = last - _MOMENT
     if missed is Missed.ALL:
-        begin = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
+        begin = max(schedule.handled_until, now - timedelta(minutes=schedule.window_minutes))
         word = Sentence("missed, and older than the window")
     elif missed is Missed.ONE:
         word = Sentence("missed; the next run makes up for it")
@@ -257,8 +257,10 @@ def _kind(schedule: Schedule, at: datetime, now: datetime) -> FireKind:
     return FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE
 
 
-def _last(schedule: Schedule, until: datetime) -> datetime | None:
-    return last_due(schedule.timing, after=schedule.settled, until=until, anchor=schedule.created)
+def _last(schedule: Schedule, now: datetime) -> datetime | None:
+    return last_due(
+        schedule.timing, after=schedule.handled_until, until=now, anchor=schedule.created
+    )
 
 
 def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
@@ -266,7 +268,7 @@ def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime,
     last = _last(schedule, now)
     if last is None:
         return None
-    some = due(schedule.timing, after=schedule.settled, until=last, anchor=schedule.created)
+    some = due(schedule.timing, after=schedule.handled_until, until=last, anchor=schedule.created)
     found = list(islice(some, _COUNTED))
     if len(found) == 1:
         return last, word

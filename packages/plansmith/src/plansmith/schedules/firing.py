@@ -119,7 +119,7 @@ class Firing:
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires)
         what = plans.pending(schedule, now)
-        if what.settled is None or await self._pause_if_failing(schedule):
+        if what.handled_until is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
             at, note = what.passed
@@ -135,7 +135,7 @@ class Firing:
                 open_fires += [fire] if fire.state.open else []
                 if fire.state is FireState.CLAIMED:
                     begun.append(self.start(schedule, fire))
-        await self.store.change(schedule, settled=what.settled)
+        await self.store.change(schedule, handled_until=what.handled_until)
         return begun
 
     async def _start_queued(self, schedule: Schedule, open_fires: list[Fire]) -> list[Fire]:

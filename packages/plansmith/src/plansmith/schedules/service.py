@@ -167,7 +167,7 @@ class Schedules(Firing):
         if (team := self._journals.team) is not None:
             why = Sentence("the {name} team cannot be scheduled", name=team.name)
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
-        starts = dict.fromkeys(("created", "settled", "watched"), self._clock.now())
+        starts = dict.fromkeys(("created", "handled_until", "watched"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
         return _check_times(plans.make_schedule(own | fields | starts))
 
@@ -329,7 +329,7 @@ class Schedules(Firing):
         schedule = await self._own_schedule(name)
         fields: dict[str, Any] = {**dict(schedule), **settings}
         if timing is not None:
-            fields |= {"timing": timing, "settled": self._clock.now()}
+            fields |= {"timing": timing, "handled_until": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
         wanted = _check_times(plans.make_schedule(fields))
@@ -364,7 +364,7 @@ class Schedules(Firing):
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
-        fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
+        fresh = {"paused": False, "reason": "", "handled_until": now, "watched": now}
         after = await self.store.change(schedule, **fresh)
         self.changed_event.set()
         return after
@@ -470,7 +470,7 @@ def _check_times(schedule: Schedule) -> Schedule:
     """Returns the schedule; refuses it if its times are invalid, past or too close."""
     require_valid_timing(schedule.timing)
     upcoming = next_fires(
-        schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
+        schedule.timing, after=schedule.handled_until, anchor=schedule.created, count=_AHEAD
     )
     if not upcoming:
         past = Sentence("{timing} is in the past", timing=str(schedule.timing))

@@ -163,7 +163,7 @@ class DatabaseStore(SummaryTable):
         # Whoever follows all runs asks for the position itself.
         self._followers.wake({**numbers, _ANY_RUN: _BEYOND_ALL} if numbers else {})
 
-    def _settled(self, requests: Sequence[Request]) -> None:
+    def _wake_followers(self, requests: Sequence[Request]) -> None:
         """Wakes those who follow runs that have new events."""
         if self._followers.any:
             appends = (each for each in requests if isinstance(each, Append) and each.error is None)

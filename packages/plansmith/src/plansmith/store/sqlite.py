@@ -89,7 +89,7 @@ class SqliteStore(DatabaseStore):
         # One thread each: a connection is used by one at a time.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
-        self._queue = CommitQueue(self._commit, settled=self._settled)
+        self._queue = CommitQueue(self._commit, on_settled=self._wake_followers)
         self._reading: sqlite3.Connection | None = None
         self._was_open = False
 
