@@ -64,7 +64,7 @@ ChangeKind = Literal["new", "changed", "same", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The content of a file; of a very large one no data, only what shows that it changed."""
 
     data: bytes | None
@@ -72,12 +72,12 @@ class Content:
     mark: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> Content:
+    def of(cls, data: bytes) -> FileContent:
         """Returns data with its hash."""
         return cls(data, len(data), hashlib.sha256(data).digest())
 
 
-UNSEEN: Final = Content(None, 0, b"unseen")  # what a step would write is known when it runs
+UNSEEN: Final = FileContent(None, 0, b"unseen")  # what a step would write is known when it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class FileChange:
     """
 
     path: str
-    before: Content | None
-    after: Content | None
+    before: FileContent | None
+    after: FileContent | None
     is_edit: bool = False
 
     @property

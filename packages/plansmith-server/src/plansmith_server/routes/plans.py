@@ -124,7 +124,7 @@ async def check_plan(
         "hash": plan.hash,
         "problems": [problem_view(each) for each in problems],
         "estimate": {**expected.to_json(), "basis": expected.basis},
-        "effects": await v.effects_view(smith, plan, await registry.contents(plan)),
+        "effects": await v.effects_view(smith, plan, await registry.template_plans(plan)),
         "rules": v.rules_view(plan),
     }
     return view, plan
