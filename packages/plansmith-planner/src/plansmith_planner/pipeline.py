@@ -59,7 +59,7 @@ async def make_plan(
             query,
             clock=deps.clock,
             known=request,
-            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
+            earlier=[*deps.usable.results.values()] if deps.usable else (),
             sources=deps.sources,
             settings=settings,
             tell=partial(watch.note, "context", begins=True),
@@ -110,7 +110,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
         recalled = recall(request.options.history, tokens=room)
-        results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
+        results = gather.earlier_text([*deps.usable.results.values()]) if deps.usable else ""
         results_text = clipped(results, tokens=room, keep_end=True)
         texts = {TITLE: recalled.text, gather.EARLIER: results_text}
         texts |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}

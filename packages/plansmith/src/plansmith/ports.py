@@ -375,14 +375,14 @@ class Available:
         agents: The cards of the agents.
         templates: The names of the templates.
         sources: The source of each tool, by the name of the tool.
-        earlier: The results of earlier runs.
+        usable: The results of earlier runs that the plan may use.
     """
 
     tools: Sequence[ToolSpec] = ()
     agents: Sequence[AgentSpec] = ()
     templates: Sequence[str] = ()
     sources: Mapping[str, ToolSource] = field(default_factory=dict[str, "ToolSource"])
-    earlier: UsableResults | None = None
+    usable: UsableResults | None = None
 
 
 class Planner(Protocol):

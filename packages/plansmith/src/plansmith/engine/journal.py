@@ -358,7 +358,7 @@ async def load_values(store: Store, run: Run) -> dict[str, Json]:
     A result of an earlier run that is gone or was altered is left out: what uses it fails.
     """
     values = await load_results(store, run)
-    for ref, digest in run.earlier.items():
+    for ref, digest in run.pins.items():
         with suppress(JournalDamaged):
             values[ref] = await store.get(digest)
     return values

@@ -240,7 +240,7 @@ class _Fold:
             acts=body.acts,
             templates=body.templates,
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
-            earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,
+            pins={**body.pins, **self.run.pins} if body.pins else self.run.pins,
             approved="",
             drops_in_review=(),
             locale=plan.locale,

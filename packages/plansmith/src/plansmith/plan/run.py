@@ -313,7 +313,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         reason: Why the run is as it is, in words.
         plan: The current plan.
         templates: The plans of the templates that the plan uses.
-        earlier: The hashes of the results of earlier runs that its plans have used, by reference.
+        pins: The hashes of the results of earlier runs that its plans have used, by reference.
         problems: What checking the plan has found.
         estimate: What the plan may take: time, tokens, money.
         metrics: How planning went.
@@ -379,7 +379,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     reason: str = ""
     plan: Plan | None = None
     templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])
-    earlier: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    pins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
     metrics: PlanningFigures | None = None

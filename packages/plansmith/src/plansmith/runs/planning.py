@@ -228,7 +228,7 @@ class RunPlanning:
             agents=self.registry.agents(),
             templates=[*(name for name in templates if "@" not in name), *versions],
             sources=callees.tools,
-            earlier=await self.registry.usable_results(options, request.pins),
+            usable=await self.registry.usable_results(options, request.pins),
         )
         planned = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
@@ -368,8 +368,8 @@ class RunPlanning:
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
-        earlier = await self.registry.usable_results(run.options, run.earlier)
-        problems = [*await self.intake.check(plan, earlier), *problems]
+        usable = await self.registry.usable_results(run.options, run.pins)
+        problems = [*await self.intake.check(plan, usable), *problems]
         flaw = await self._flaw(journal, plan, problems)
         if cause.kind == "rethink":
             if plan.hash == before.hash:
@@ -476,7 +476,7 @@ def _clarifications(events: Sequence[e.Event]) -> list[str]:
 def _request(run: Run, feedback: str) -> PlanRequest:
     """Returns the request of a run for another plan."""
     return PlanRequest(
-        run.request, run.options, previous=run.plan, feedback=feedback, pins=run.earlier
+        run.request, run.options, previous=run.plan, feedback=feedback, pins=run.pins
     )
 
 

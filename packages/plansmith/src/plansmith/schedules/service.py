@@ -273,7 +273,7 @@ class Schedules(Firing):
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
-        await self._intake.usable(plan)
+        await self._intake.require_valid(plan)
         known = await self._registry.environment(plan)
         if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
