@@ -22,7 +22,7 @@ from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing, due, last_due, next_fires
 
 
-class Part(NamedTuple):
+class TimedPlan(NamedTuple):
     """The steps of a plan that run at the same times, as a plan; None for those that run once."""
 
     timing: Timing | None
@@ -48,20 +48,20 @@ def conflicting_times(plan: Plan) -> Iterator[tuple[str, str]]:
                 yield step, other
 
 
-def parts(plan: Plan) -> list[Part]:
+def plans_by_time(plan: Plan) -> list[TimedPlan]:
     """Returns one plan for each time at which steps run, in the order of their first steps.
 
     A step's questions go with it, so that nobody takes such a part for one that asks nothing.
     """
     if not plan.schedules:
-        return [Part(plan.schedule, plan)]
-    found: list[Part] = []
+        return [TimedPlan(plan.schedule, plan)]
+    found: list[TimedPlan] = []
     for timing in dict.fromkeys(timing_of(plan, step.id) for step in plan.steps):
         own = {step.id for step in plan.steps if timing_of(plan, step.id) == timing}
         own |= upstream(plan.needs, own)
         steps = tuple(step for step in plan.steps if step.id in own)
         own_plan = plan.replace(steps=steps, schedule=timing, schedules={}, id=None)
-        found.append(Part(timing, own_plan))
+        found.append(TimedPlan(timing, own_plan))
     return found
 
 

@@ -214,7 +214,7 @@ class Schedules(Firing):
 
         Args:
             run: The id of the run.
-            approve: The hash of the whole plan. It covers its parts and nothing else.
+            approve: The hash of the whole plan. It covers the plans of its times and nothing else.
 
         Raises:
             Refused: The run has no plan, is over, or none of its steps is to be repeated.
@@ -226,36 +226,36 @@ class Schedules(Firing):
             state = Sentence(f"status.{source.status}")
             why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
             raise Refused(why)
-        timed = [part for part in plans.parts(plan) if part.timing is not None]
-        if not timed:
+        repeated = [timed for timed in plans.plans_by_time(plan) if timed.timing is not None]
+        if not repeated:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
         require_hash(plan, approve)
-        for part in timed:
-            await self.require_unattended(part.plan)
+        for timed in repeated:
+            await self.require_unattended(timed.plan)
         made: list[Schedule] = []
-        for place, part in enumerate(timed, start=1):
+        for place, timed in enumerate(repeated, start=1):
             # The id follows from the run: no two processes create the same schedule.
             own_id = f"{run}-{place}"
             known = await self.store.schedule(own_id)
             if known is None or known.removed:
-                tasks = [step for step in part.plan.steps if isinstance(step, AgentStep)]
+                tasks = [step for step in timed.plan.steps if isinstance(step, AgentStep)]
                 texts = ["".join(map(str, pieces(step.title or step.task))) for step in tasks]
                 known = await self.create(
-                    timing=part.timing,
-                    plan=part.plan,
-                    approve=part.plan.hash,
+                    timing=timed.timing,
+                    plan=timed.plan,
+                    approve=timed.plan.hash,
                     request="; ".join(texts) or source.request,
                     by=by,
                     part_of=source,
                     id=own_id,
                 )
             made.append(known)
-        once = [part.plan for part in plans.parts(plan) if part.timing is None]
+        once = [timed.plan for timed in plans.plans_by_time(plan) if timed.timing is None]
         if not once:
             await self._set_aside(run, made, by)
             return made
-        # What runs once stays in the run: who approved the whole has approved it too. The part is
+        # What runs once stays in the run: who approved the whole has approved it too. This plan is
         # the program's choice, so that it makes nobody the author of what they approve.
         alone = source.options.second_person == "never"
         left = await self._runs.editing.edit(run, once[0], by=by if alone else SYSTEM)
