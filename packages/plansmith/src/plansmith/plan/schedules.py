@@ -51,7 +51,7 @@ def conflicting_times(plan: Plan) -> Iterator[tuple[str, str]]:
 def plans_by_time(plan: Plan) -> list[TimedPlan]:
     """Returns one plan for each time at which steps run, in the order of their first steps.
 
-    A step's questions go with it, so that nobody takes such a part for one that asks nothing.
+    A step's questions go with it, so that nobody takes such a plan for one that asks nothing.
     """
     if not plan.schedules:
         return [TimedPlan(plan.schedule, plan)]

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
-from plansmith.plan import schedules as plans
+from plansmith.plan import schedules
 from plansmith.plan.next_move import AwaitReview, EndOrReplan, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -118,7 +118,7 @@ class Firing:
         first = self.upcoming(schedule)
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires)
-        what = plans.pending(schedule, now)
+        what = schedules.pending(schedule, now)
         if what.handled_until is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
@@ -260,7 +260,7 @@ class Firing:
     async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
         recent = await self.store.fires(schedule.id, limit=schedule.max_failures + 50)
-        count = plans.failures_in_a_row(schedule, recent)
+        count = schedules.failures_in_a_row(schedule, recent)
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]

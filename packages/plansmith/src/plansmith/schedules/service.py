@@ -11,7 +11,7 @@ from plansmith.clock import first_of
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
-from plansmith.plan import schedules as plans
+from plansmith.plan import schedules
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
@@ -169,7 +169,7 @@ class Schedules(Firing):
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
         starts = dict.fromkeys(("created", "handled_until", "watched"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
-        return _check_times(plans.make_schedule(own | fields | starts))
+        return _check_times(schedules.make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -226,7 +226,7 @@ class Schedules(Firing):
             state = Sentence(f"status.{source.status}")
             why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
             raise Refused(why)
-        repeated = [timed for timed in plans.plans_by_time(plan) if timed.timing is not None]
+        repeated = [timed for timed in schedules.plans_by_time(plan) if timed.timing is not None]
         if not repeated:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
@@ -251,7 +251,7 @@ class Schedules(Firing):
                     id=own_id,
                 )
             made.append(known)
-        once = [timed.plan for timed in plans.plans_by_time(plan) if timed.timing is None]
+        once = [timed.plan for timed in schedules.plans_by_time(plan) if timed.timing is None]
         if not once:
             await self._set_aside(run, made, by)
             return made
@@ -290,11 +290,11 @@ class Schedules(Firing):
             NotFound: There is no such schedule.
             Misconfigured: Several schedules have this name or beginning.
         """
-        schedules = await self.all()
+        known = await self.all()
         wanted = " ".join(name.split()).lower()
-        found = [each for each in schedules if wanted in (each.name.lower(), each.id)]
+        found = [each for each in known if wanted in (each.name.lower(), each.id)]
         if not found and len(wanted) >= _MIN_PREFIX:
-            found = [each for each in schedules if each.id.startswith(wanted)]
+            found = [each for each in known if each.id.startswith(wanted)]
         if not found:
             hint = Sentence("plansmith schedule list lists them")
             raise NotFound(Sentence("there is no schedule '{name}'", name=name), hint=hint)
@@ -332,7 +332,7 @@ class Schedules(Firing):
             fields |= {"timing": timing, "handled_until": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = _check_times(plans.make_schedule(fields))
+        wanted = _check_times(schedules.make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
@@ -360,7 +360,7 @@ class Schedules(Firing):
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._clock.now()
-        passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
+        passed = schedules.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
