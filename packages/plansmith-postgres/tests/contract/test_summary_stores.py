@@ -406,7 +406,7 @@ def schedule(name: str, **fields: object) -> Schedule:
         "plan": plan,
         "created": START,
         "handled_until": START,
-        "watched": START,
+        "failures_since": START,
     }
     return Schedule.model_validate(given | fields)
 

@@ -101,7 +101,7 @@ class Schedule(Record):
     Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
     its tools have the hashes in `tools`. `approver` is the user whose token approved it, where the
     name in `approved_by` does not tell it. Instants up to `handled_until` are handled; failures are
-    counted from `watched` on.
+    counted from `failures_since` on.
     """
 
     id: str
@@ -130,7 +130,7 @@ class Schedule(Record):
     tools: dict[str, str] = Field(default_factory=dict)
     created: Instant
     handled_until: Instant
-    watched: Instant
+    failures_since: Instant
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
@@ -289,7 +289,7 @@ def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
     ended = [
         (fire.ended, fire.state)
         for fire in fires
-        if fire.state in judged and fire.ended is not None and fire.ended > schedule.watched
+        if fire.state in judged and fire.ended is not None and fire.ended > schedule.failures_since
     ]
     states = [state for _, state in sorted(ended, reverse=True)]
     return sum(1 for _ in takewhile(lambda state: state is FireState.FAILED, states))

@@ -73,7 +73,7 @@ async def require_second_scheduler(
         raise Refused(why, hint=ASK_ANOTHER)
 
 
-def reasons_attended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
+def why_not_unattended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
     calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, environment.templates)]
     # An agent that only reads, or of which a person said that it may.

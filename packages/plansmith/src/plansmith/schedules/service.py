@@ -23,7 +23,7 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, due, next_fires, require_valid_timing
 from plansmith.runs.decisions import require_hash
-from plansmith.schedules.approval import reasons_attended, require_second_scheduler
+from plansmith.schedules.approval import require_second_scheduler, why_not_unattended
 from plansmith.schedules.firing import Firing
 
 LOOK_S: Final = 5.0
@@ -147,7 +147,7 @@ class Schedules(Firing):
             return await self.get(schedule.id)
         self.changed_event.set()
         if run:
-            await self._set_aside(run, [schedule], by)
+            await self._end_as_scheduled(run, [schedule], by)
         return schedule
 
     async def _source(self, run_id: str) -> Run:
@@ -167,7 +167,7 @@ class Schedules(Firing):
         if (team := self._journals.team) is not None:
             why = Sentence("the {name} team cannot be scheduled", name=team.name)
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
-        starts = dict.fromkeys(("created", "handled_until", "watched"), self._clock.now())
+        starts = dict.fromkeys(("created", "handled_until", "failures_since"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
         return _check_times(schedules.make_schedule(own | fields | starts))
 
@@ -253,7 +253,7 @@ class Schedules(Firing):
             made.append(known)
         once = [timed.plan for timed in schedules.plans_by_time(plan) if timed.timing is None]
         if not once:
-            await self._set_aside(run, made, by)
+            await self._end_as_scheduled(run, made, by)
             return made
         # What runs once stays in the run: who approved the whole has approved it too. This plan is
         # the program's choice, so that it makes nobody the author of what they approve.
@@ -263,7 +263,7 @@ class Schedules(Firing):
             await self._runs.decide(run, approve=left.plan.hash, by=by)
         return made
 
-    async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
+    async def _end_as_scheduled(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         """Ends a run that was only planned, because its plan runs as these schedules."""
         journal = await self._journals.load_verified(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
@@ -275,7 +275,7 @@ class Schedules(Firing):
         """Refuses a plan that cannot run unattended, with every reason."""
         await self._intake.require_valid(plan)
         known = await self._registry.environment(plan)
-        if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
+        if reasons := [*why_not_unattended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 
@@ -364,7 +364,7 @@ class Schedules(Firing):
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
-        fresh = {"paused": False, "reason": "", "handled_until": now, "watched": now}
+        fresh = {"paused": False, "reason": "", "handled_until": now, "failures_since": now}
         after = await self.store.change(schedule, **fresh)
         self.changed_event.set()
         return after
