@@ -18,7 +18,7 @@ from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
+from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, is_empty_fallback
 from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
@@ -167,7 +167,7 @@ class RunPlanning:
         triaged = e.Triaged(decision=planned.decision, reason=planned.reason)
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
-            if planned.plan and not only_stands_in(planned.plan):
+            if planned.plan and not is_empty_fallback(planned.plan):
                 proposal = replace(proposed(planned), start=[triaged])
                 await self.propose(journal, planned, proposal)
                 return
