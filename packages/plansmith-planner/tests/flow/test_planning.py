@@ -182,7 +182,7 @@ async def test_the_stand_in_keeps_the_first_2000_characters_as_plain_text(script
     words = "I can not plan {{this}}. " * 200
     planned = await run(scripted(words, words, words))
     [reply] = plan_of(planned).steps
-    assert list(reply.refs()) == []
+    assert list(reply.input_refs()) == []
     assert len(str(reply.to_json()["instruction"]).replace('{{"{{"}}', "{{")) <= 2000
 
 

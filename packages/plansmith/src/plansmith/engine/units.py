@@ -128,7 +128,7 @@ def _filled(inputs: dict[str, Json], values: Mapping[str, Json]) -> dict[str, Js
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the values that a reply refers to, by the text of the reference."""
     values = Values(results, unit)
-    return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
+    return {str(ref): lookup(ref, values) for ref in unit.step.input_refs()}
 
 
 def plan_units(plan: Plan) -> dict[str, Unit]:

@@ -225,13 +225,13 @@ class _Ending:
             key = without if not replies else "lost_reply" if lost else "nothing"
             return Answer(), (words[key],)
         step, text = made[-1], str(self.results[made[-1].id])
-        refs = dict.fromkeys(ref.step for ref in step.refs())
+        refs = dict.fromkeys(ref.step for ref in step.input_refs())
         earlier = [name for name in refs if is_earlier(name)]
         seen = (step.needed - RESERVED).union(earlier)
         checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
         notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
         # The text of a reply that another step gets has no marks of sources.
-        is_used = any(ref.step == step.id for each in plan.steps for ref in each.refs())
+        is_used = any(ref.step == step.id for each in plan.steps for ref in each.input_refs())
         if checked.uncited and not is_used:
             notes.append(words["uncited"].format(count=checked.uncited))
         if len(text) > _LONGEST_ANSWER:

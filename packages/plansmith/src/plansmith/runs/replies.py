@@ -90,7 +90,7 @@ class Replies:
 
 def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
     """Returns the instructions of replies whose text other steps get, in templates and maps too."""
-    found = {ref.step for step in plan.steps for ref in step.refs()}
+    found = {ref.step for step in plan.steps for ref in step.input_refs()}
     replies = [step for step in plan.steps if isinstance(step, ReplyStep) and step.id in found]
     inner = [step.each for step in plan.steps if isinstance(step, MapStep)]
     below = [step for each in templates for step in each.steps]

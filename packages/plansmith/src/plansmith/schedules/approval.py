@@ -107,5 +107,5 @@ def _data_of(active: ActiveStep) -> list[str]:
     asked = {step.id for step in active.plan.steps if isinstance(step, st.AskStep)}
     around = active.maps[-1][0] if active.maps else None
     whole = around if around is not None and around.each is active.step else active.step
-    names = dict.fromkeys(ref.step for ref in whole.refs())
+    names = dict.fromkeys(ref.step for ref in whole.input_refs())
     return [name for name in names if name not in asked | RESERVED]
