@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import Ref, filled, pieces, value_text, without_citations
+from plansmith.plan.refs import Ref, fill_by_ref_text, pieces, value_text, without_citations
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ReplyStep, ReplyStyle
@@ -75,7 +75,7 @@ class Replies:
         The text of an agent is Markdown; that of a tool is data.
         """
         if brief.style != "results" or not brief.results:
-            return filled(brief.instruction, brief.results)
+            return fill_by_ref_text(brief.instruction, brief.results)
         steps = self._run.plan.by_id if self._run.plan else {}
         parts = [" ".join(_own_words(brief).split())]
         for ref, value in brief.results.items():
