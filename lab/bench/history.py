@@ -195,8 +195,8 @@ def measure(url: str, folder: Path) -> dict[str, list[float]]:
 def query_plans(explain: Callable[[str], Sequence[str]]) -> str:
     """How a database finds the newest runs, failed ones, open ones, counts and sums."""
     asked = {
-        "newest": page_query((), unsummed=False),
-        "failed": page_query(("failed",), unsummed=False),
+        "newest": page_query((), without_summary=False),
+        "failed": page_query(("failed",), without_summary=False),
         "open": OPEN,
         "counts": COUNTS,
         "sums": TOTALS,

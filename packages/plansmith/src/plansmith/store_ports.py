@@ -272,7 +272,7 @@ class Store(JournalStore, Protocol):
         """
         ...
 
-    # Lists and sums, without reading journals.
+    # Lists and totals, without reading journals.
 
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
@@ -288,7 +288,7 @@ class Store(JournalStore, Protocol):
         """
         ...
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         """Returns the open runs whose summary is missing or older than their last event."""
         ...
 
@@ -297,7 +297,7 @@ class Store(JournalStore, Protocol):
         ...
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        """Returns the sums of all summaries, by the day when the run was created."""
+        """Returns the totals of all summaries, by the day when the run was created."""
         ...
 
     async def planned(self) -> Sequence[PlanningFacts]:

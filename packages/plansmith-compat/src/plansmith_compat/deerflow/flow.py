@@ -247,7 +247,7 @@ class DeerFlow:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns the planning metrics of all runs, and which of DeerFlow's targets are met."""
-        found = (await self.smith.runs.lists.sums()).planning
+        found = (await self.smith.runs.lists.totals()).planning
         met: dict[str, Json] = {
             name: least <= float(str(found[name])) <= most
             for name, (least, most) in TARGETS.items()

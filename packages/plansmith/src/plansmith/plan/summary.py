@@ -1,4 +1,4 @@
-"""The summary of a run: what lists, sums and estimates need of it, without its journal."""
+"""The summary of a run: what lists, totals and estimates need of it, without its journal."""
 
 from __future__ import annotations
 

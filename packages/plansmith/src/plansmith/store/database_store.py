@@ -25,7 +25,7 @@ from plansmith.store.commit import Append, Request, closed
 from plansmith.store.reading import Followers, ValueCache
 from plansmith.store.rows import day_of, read_journal, require_following, rows_of, sound_part, stale
 from plansmith.store.sql import Change, Dialect, Parameters, Statement
-from plansmith.store.summaries import OPEN, SummaryTable, cells_of
+from plansmith.store.summaries import OPEN, SummaryQueries, cells_of
 from plansmith.store_ports import ProcessInfo
 
 _BODIES_AT_ONCE: Final = 10_000
@@ -39,7 +39,7 @@ _ANY_RUN: Final = ""
 _ABOUT: Final = msgspec.json.Decoder(ProcessInfo)
 
 
-class DatabaseStore(SummaryTable):
+class DatabaseStore(SummaryQueries):
     """A store over a database: journals, values, lists of runs, documents, claims.
 
     What its methods do is said where the ports are: `store_ports`.

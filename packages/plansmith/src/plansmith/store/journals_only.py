@@ -49,7 +49,7 @@ class JournalsOnly(MemoryStore):
         start = runs.index(before) + 1 if before in runs else 0
         return [Headline(run, 0, "", None) for run in runs[start:][:limit]]
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         """Returns all runs."""
         return await self.headlines(limit=len(await self._kept.runs()))
 
@@ -58,7 +58,7 @@ class JournalsOnly(MemoryStore):
         return {"": len(await self._kept.runs())}
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        """Keeps summaries until the next look, for sums."""
+        """Keeps summaries until the next look, for totals."""
         self._summaries |= {each.run: each for _, each in summaries}
 
 

@@ -145,7 +145,7 @@ class MemoryStore(Store):
         current = summary if summary is not None and summary.number == last else None
         return summaries.Headline(run, last, self._statuses[run], current)
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         found = map(self._headline, self._events)
         return [each for each in found if each.summary is None]
 

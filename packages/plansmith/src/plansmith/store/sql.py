@@ -76,7 +76,7 @@ VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
 PUT_AGAIN: Final = (
     "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
-SUM_UP_AGAIN: Final = """
+REPLACE_SUMMARY: Final = """
     ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
         tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
         body = excluded.body

@@ -22,8 +22,8 @@ from plansmith.store.sql import (
     COLUMNS,
     LAST,
     PUT_AGAIN,
+    REPLACE_SUMMARY,
     SQLITE,
-    SUM_UP_AGAIN,
     SUMMARY_COLUMNS,
     Change,
     Parameters,
@@ -332,7 +332,7 @@ class SqliteWriter:
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)
         _insert(connection, _INTO_RUNS, [*runs.values()], _RUN_AGAIN)
-        _insert(connection, _INTO_SUMMARIES, [*summaries.values()], SUM_UP_AGAIN)
+        _insert(connection, _INTO_SUMMARIES, [*summaries.values()], REPLACE_SUMMARY)
         _insert(connection, _INTO_EVENTS, events)
         _insert(connection, _INTO_CONTENTS, [*contents.values()], PUT_AGAIN)
         if self._last_run > known:

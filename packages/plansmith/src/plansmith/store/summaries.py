@@ -1,4 +1,4 @@
-"""Lists, counts and sums up the runs of a database by their summaries, never by their journals."""
+"""Lists, counts and adds up the runs of a database by their summaries, never by their journals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from plansmith.plan.summary import (
     PlanningFacts,
     RunSummary,
 )
-from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, SUMMARY_COLUMNS, Change, Parameters
+from plansmith.store.sql import IS_AT, REPLACE_SUMMARY, SUMMARY_COLUMNS, Change, Parameters
 
 _KEEP: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
     SELECT id, :number, :day, :tokens, :cost, :planning, :body FROM runs WHERE name = :run
-    {SUM_UP_AGAIN}
+    {REPLACE_SUMMARY}
 """  # noqa: S608 - constants
 _SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
 _OPEN_ONES: Final = ", ".join(f"'{each}'" for each in OPEN_STATUSES)
@@ -135,9 +135,9 @@ def _headline(row: Sequence[Any]) -> Headline:
 
 
 @cache
-def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
+def page_query(statuses: tuple[str, ...], *, without_summary: bool) -> str:
     """Returns the query of a page of runs, newest first: one index range for each status."""
-    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if unsummed else ""
+    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if without_summary else ""
     end = "ORDER BY runs.id DESC LIMIT :most"
     if not statuses:
         return f"{_RUNS} WHERE runs.id < :before{more} {end}"
@@ -149,7 +149,7 @@ def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
     return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
 
 
-class SummaryTable(ABC):
+class SummaryQueries(ABC):
     """The part of a store over a database that lists and counts runs."""
 
     @abstractmethod
@@ -172,7 +172,7 @@ class SummaryTable(ABC):
         known = tuple(each for each in _STATUSES if each in statuses)
         if statuses and not known:
             return []
-        query = page_query(known, unsummed=False)
+        query = page_query(known, without_summary=False)
         # In the body of a summary a text stands as JSON writes it.
         written = _encode(text)[1:-1]
         found: list[Sequence[Any]] = []
@@ -190,8 +190,8 @@ class SummaryTable(ABC):
             place, full = rows[-1][0] if rows else 0, len(rows) == size
         return [_headline(row) for row in found[:limit]]
 
-    async def unsummed(self) -> Sequence[Headline]:
-        query = page_query((_NO_STATUS, *OPEN_STATUSES), unsummed=True)
+    async def without_summary(self) -> Sequence[Headline]:
+        query = page_query((_NO_STATUS, *OPEN_STATUSES), without_summary=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
