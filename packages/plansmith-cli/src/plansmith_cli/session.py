@@ -281,4 +281,4 @@ def is_unusable(run: Run) -> bool:
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
     plan = run.plan
-    return plan is None or is_fallback(plan, run.metrics) or has_errors(list(run.problems))
+    return plan is None or is_fallback(plan, run.figures) or has_errors(list(run.problems))

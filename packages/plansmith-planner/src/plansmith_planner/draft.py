@@ -344,7 +344,7 @@ class DraftLoop:
             draft=None if usable else self.plan,
             problems=self.problems,
             text=self.text,
-            metrics=PlanningFigures(
+            figures=PlanningFigures(
                 parsed=self.plan is not None,
                 parsed_at_once=self.parsed_at_once,
                 enough_context=self.plan is not None and self.plan.enough_context,

@@ -46,14 +46,14 @@ async def make_plan(
     query, decision, reason, made = decided.query, decided.decision, decided.reason, decided.plan
     if decision is not p.Decision.PLAN:
         spent = p.PlanningFigures().spent(decided.usage, watch.seconds)
-        return p.Planned(decision, reason, decided.answer, locale=locale, metrics=spent)
+        return p.Planned(decision, reason, decided.answer, locale=locale, figures=spent)
     if made is not None:  # without a model
         with watch("check", Sentence("{count} steps", count=len(made.steps))):
             found = tuple(check_plan(made, deps.tools, templates=deps.templates))
         figures = p.PlanningFigures(parsed=True, parsed_at_once=True, steps=len(made.steps))
         spent = figures.spent(Usage(), watch.seconds)
         done = p.Planned(decision, reason, locale=made.locale, plan=made)
-        return replace(done, problems=found, metrics=spent)
+        return replace(done, problems=found, figures=spent)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
         context = await gather.gather_context(
             query,
@@ -74,13 +74,13 @@ async def make_plan(
     given = "\n".join([request.text, request.feedback, *said])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
     planned = _finished(await loop.run(on_step, on_text), decided, request)
-    usage = total(decided.usage, planned.metrics.usage)
+    usage = total(decided.usage, planned.figures.usage)
     return replace(
         planned,
         reason=reason,
         picks=tuple(p.PickedTool(name=each.name, reason=each.reason) for each in picks),
         problems=(*_context_notes(context), *planned.problems),
-        metrics=planned.metrics.spent(usage, watch.seconds),
+        figures=planned.figures.spent(usage, watch.seconds),
     )
 
 

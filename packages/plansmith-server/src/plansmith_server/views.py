@@ -281,7 +281,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         effects=await effects_view(smith, run.plan, run.templates, done=reused),
         origins=await run_origins(smith, events, await known_tools(smith)),
         rules=rules_view(run.plan),
-        stand_in=run.plan is not None and is_fallback(run.plan, run.metrics),
+        stand_in=run.plan is not None and is_fallback(run.plan, run.figures),
         failure=await _failure(smith, events),
         review=_review(run, events),
         steps={

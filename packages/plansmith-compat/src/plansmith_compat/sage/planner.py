@@ -414,9 +414,9 @@ class LLMPlanner(MapFunction):
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
         plan, reply = planned.plan, text.strip()[:_MOST_TEXT]
-        if planned.metrics.degraded and planned.draft is None and reply:
+        if planned.figures.degraded and planned.draft is None and reply:
             return [{"type": "reply", "text": reply}]
-        if planned.metrics.degraded:
+        if planned.figures.degraded:
             plan = self._usable(planned, keeps)
         elif plan is not None and len(plan.steps) > self.max_steps:
             # Our limit does not count replies; SAGE's counts every step of the list.

@@ -134,7 +134,7 @@ class PlanProposed(PlanningBody, frozen=True, kw_only=True):
     cause: ShownField = ""
     acts: tuple[str, ...] = ()
     estimate: planning.Estimate | None = None
-    metrics: planning.PlanningFigures | None = None
+    figures: planning.PlanningFigures | None = None
     picks: tuple[planning.PickedTool, ...] = ()
     templates: dict[str, Plan] = {}
     pins: dict[str, str] = {}

@@ -246,7 +246,7 @@ class _Fold:
             locale=plan.locale,
             problems=body.problems,
             estimate=body.estimate,
-            metrics=body.metrics,
+            figures=body.figures,
             revisions=self.run.revisions + 1,
             removed_steps=removed,
             change_asked=False,

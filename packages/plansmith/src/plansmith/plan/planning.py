@@ -166,7 +166,7 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     picks: tuple[PickedTool, ...] = ()
     text: str = ""
-    metrics: PlanningFigures = field(default_factory=PlanningFigures)
+    figures: PlanningFigures = field(default_factory=PlanningFigures)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
     read_results: bool = False

@@ -316,7 +316,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         pins: The hashes of the results of earlier runs that its plans have used, by reference.
         problems: What checking the plan has found.
         estimate: What the plan may take: time, tokens, money.
-        metrics: How planning went.
+        figures: How planning went.
         revisions: How many plans were proposed.
         approved: The hash of the approved plan.
         approved_plan: The plan that a person approved last, or that needed no approval; a person
@@ -382,7 +382,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     pins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
-    metrics: PlanningFigures | None = None
+    figures: PlanningFigures | None = None
     revisions: int = 0
     approved: str = ""
     approved_plan: ApprovedPlan | None = None

@@ -45,7 +45,7 @@ class RunTotals:
     planning: Mapping[str, Json]
 
 
-def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
+def average_figures(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
     """Returns averages: parse success, steps, iterations, time, tokens and cost."""
     count = len(figures)
     if not count:
@@ -140,7 +140,7 @@ class RunLists:
                 spent[name] += use.tokens
         models = {name: ModelUse(calls[name], spent[name]) for name in calls}
         figures = [each.figures for each in planned if each.figures is not None]
-        return RunTotals(await self.status_counts(), days, models, planning_metrics(figures))
+        return RunTotals(await self.status_counts(), days, models, average_figures(figures))
 
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""

@@ -336,7 +336,7 @@ class RunPlanning:
             texts = replan.texts_of(run, results)
             request = replace(request, findings=texts)
         planned = await self.make(request, results=reads)
-        budget.spend("replan", planned.metrics.usage)
+        budget.spend("replan", planned.figures.usage)
         budget.settle("replan")
         if planned.plan is not None and not planned.plan.degraded:
             return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
@@ -424,7 +424,7 @@ def proposed(planned: Planned, *, cause: str = "") -> Proposal:
         origin=planned.origin,
         cause=cause,
         picks=planned.picks,
-        metrics=planned.metrics,
+        figures=planned.figures,
         **_costs(planned),
     )
     return Proposal(body, values=recorded_exchanges(planned))
@@ -437,7 +437,7 @@ def recorded_exchanges(planned: Planned) -> list[Json]:
 
 def _costs(planned: Planned) -> dict[str, Any]:
     """Returns what planning used, and where its model calls are recorded, as fields of an event."""
-    costs: dict[str, Any] = {**spending(planned.metrics.usage)}
+    costs: dict[str, Any] = {**spending(planned.figures.usage)}
     if planned.exchanges:
         costs["record"] = content_of([*planned.exchanges]).digest
         costs["models"] = models = dict[str, tuple[int, int]]()
