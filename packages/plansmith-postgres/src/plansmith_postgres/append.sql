@@ -63,7 +63,7 @@ WITH taken AS (
         %(value_runs)b::text[], %(value_hashes)b::text[], %(values)b::text[]
     ) AS new (name, hash, body) CROSS JOIN taken
     WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
-    {put_again}
+    {renew_content}
 )
 SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
 UNION ALL

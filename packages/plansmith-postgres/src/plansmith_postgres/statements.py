@@ -13,7 +13,7 @@ from plansmith.store.commit import Append
 
 POSTGRES: Final = sql.Dialect(
     position="SELECT position FROM counter",
-    take="UPDATE counter SET position = position + :count",
+    take_positions="UPDATE counter SET position = position + :count",
     among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
     claim=(
         sql.CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + f" RETURNING {sql.CLAIM_ROW}",
@@ -39,10 +39,10 @@ APPEND: Final = (
         summary_columns=sql.SUMMARY_COLUMNS,
         summary_cells=_SUMMARY_CELLS,
         replace_summary=sql.REPLACE_SUMMARY,
-        put_again=sql.PUT_AGAIN,
+        renew_content=sql.RENEW_CONTENT,
     )
 )
-HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"
+EVENT_HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"
 
 
 def units_of(

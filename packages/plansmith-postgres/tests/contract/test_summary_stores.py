@@ -31,7 +31,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sql import OVER_BEFORE, Change, Parameters
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
-from plansmith.store.summaries import OPEN, SummaryQueries
+from plansmith.store.summaries import OPEN_RUNS, SummaryQueries
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.statements import for_postgres
@@ -242,7 +242,7 @@ async def test_sqlite_answers_every_question_about_runs_by_index(tmp_path: Path)
     connection = open_database(tmp_path / "store.db")
     for statement in FILL:
         connection.execute(statement)
-    asked: list[tuple[str, Parameters]] = [(OPEN, {})]
+    asked: list[tuple[str, Parameters]] = [(OPEN_RUNS, {})]
 
     async def query(statement: str, given: Parameters) -> list[Any]:
         asked.append((statement, given))
@@ -255,7 +255,7 @@ async def test_sqlite_answers_every_question_about_runs_by_index(tmp_path: Path)
         for *_, step in plan:
             assert "SCAN" not in step or is_by_index(step), (step, statement)
             # Only of a run whose status nobody told the last event is looked at.
-            assert "events" not in step or (statement == OPEN and "SEARCH" in step), step
+            assert "events" not in step or (statement == OPEN_RUNS and "SEARCH" in step), step
     old = connection.execute(f"EXPLAIN QUERY PLAN {OVER_BEFORE}", {"before": "2026"}).fetchall()
     assert not any("SCAN events" in step for *_, step in old), "retention reads last events only"
     connection.close()

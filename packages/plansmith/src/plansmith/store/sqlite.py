@@ -20,8 +20,8 @@ from plansmith.store.rows import DOCTOR, day_of, sound_part, stale, taken_over
 from plansmith.store.sql import (
     CLAIM_OF,
     COLUMNS,
-    LAST,
-    PUT_AGAIN,
+    LAST_NUMBER,
+    RENEW_CONTENT,
     REPLACE_SUMMARY,
     SQLITE,
     SUMMARY_COLUMNS,
@@ -56,7 +56,7 @@ _HEADS: Final = """
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
-_RUN_AGAIN: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
+_PUT_RUN: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
@@ -114,7 +114,7 @@ class SqliteStore(DatabaseStore):
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
 
         def read(connection: sqlite3.Connection) -> Sound:
-            [last] = connection.execute(LAST, {"run": run}).fetchone() or (0,)
+            [last] = connection.execute(LAST_NUMBER, {"run": run}).fetchone() or (0,)
             with closing(_until_broken(connection.execute(_ROWS, (run,)))) as rows:
                 return sound_part(run, rows, last=int(last))
 
@@ -243,7 +243,7 @@ class SqliteWriter:
             try:
                 with transaction(self._opened()) as connection:
                     self._heads.clear()
-                    connection.execute(SQLITE.take, {"count": 0})
+                    connection.execute(SQLITE.take_positions, {"count": 0})
                     for needs, statements, _ in changes:
                         met = all(connection.execute(*need).fetchone() for need in needs)
                         done = (connection.executemany(*each).rowcount for each in statements)
@@ -331,10 +331,10 @@ class SqliteWriter:
                 runs[request.run] = (head.id, request.run, head.number, request.status)
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)
-        _insert(connection, _INTO_RUNS, [*runs.values()], _RUN_AGAIN)
+        _insert(connection, _INTO_RUNS, [*runs.values()], _PUT_RUN)
         _insert(connection, _INTO_SUMMARIES, [*summaries.values()], REPLACE_SUMMARY)
         _insert(connection, _INTO_EVENTS, events)
-        _insert(connection, _INTO_CONTENTS, [*contents.values()], PUT_AGAIN)
+        _insert(connection, _INTO_CONTENTS, [*contents.values()], RENEW_CONTENT)
         if self._last_run > known:
             connection.execute("UPDATE tally SET runs = runs + ?", (self._last_run - known,))
         return heads

@@ -25,14 +25,14 @@ from plansmith.plan.summary import (
 )
 from plansmith.store.sql import IS_AT, REPLACE_SUMMARY, SUMMARY_COLUMNS, Change, Parameters
 
-_KEEP: Final = f"""
+_PUT_SUMMARY: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
     SELECT id, :number, :day, :tokens, :cost, :planning, :body FROM runs WHERE name = :run
     {REPLACE_SUMMARY}
 """  # noqa: S608 - constants
 _SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
 _OPEN_ONES: Final = ", ".join(f"'{each}'" for each in OPEN_STATUSES)
-OPEN: Final = f"""
+OPEN_RUNS: Final = f"""
     SELECT name FROM (
         SELECT id, name FROM runs WHERE status IN ({_OPEN_ONES})
         UNION ALL
@@ -50,8 +50,8 @@ _PLACE: Final = """
         (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
     )
 """
-COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
-TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+STATUS_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+DAY_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _NEWEST: Final = 2**31 - 1
 _NO_STATUS: Final = ""  # the status of a run that nobody has told
@@ -196,10 +196,10 @@ class SummaryQueries(ABC):
         return [_headline(row) for row in rows]
 
     async def status_counts(self) -> Mapping[str, int]:
-        return {str(status): int(n) for status, n in await self._query(COUNTS, {})}
+        return {str(status): int(n) for status, n in await self._query(STATUS_COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        rows = await self._query(TOTALS, {})
+        rows = await self._query(DAY_TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:
@@ -217,6 +217,6 @@ class SummaryQueries(ABC):
             # What a damaged journal says may differ from what was told when it was whole.
             set_status = [] if each.damage else [(_SET_STATUS, [status])]
             is_last = IS_AT, {"run": each.run, "number": last}
-            changes.append(Change([is_last], [(_KEEP, [row]), *set_status]))
+            changes.append(Change([is_last], [(_PUT_SUMMARY, [row]), *set_status]))
         if changes:
             await self._transact(changes)
