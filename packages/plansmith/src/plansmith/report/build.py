@@ -14,7 +14,6 @@ from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
-from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
@@ -34,8 +33,7 @@ _LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 _PRICED: Final = (
-    *(e.StepDone, e.StepFailed, e.Triaged, e.PlanProposed),
-    *(PrefetchEnded, PlanningFailed),
+    e.StepDone | e.StepFailed | e.Triaged | e.PlanProposed | e.PrefetchEnded | e.PlanningFailed
 )
 
 

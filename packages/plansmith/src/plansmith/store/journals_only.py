@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.summary import RunSummary
     from plansmith.ports import JournalStore
 
-_ITS_OWN: Final = (
-    *("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close"),
-)
+_KEPT: Final = ("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close")
 _LEFT_OUT: Final = ("put_documents", "set_aside", "delete_run", "over_before")
 
 
@@ -30,7 +28,7 @@ class JournalsOnly(MemoryStore):
     def __init__(self, kept: JournalStore) -> None:
         super().__init__()
         self._kept = kept
-        vars(self).update({name: getattr(kept, name) for name in _ITS_OWN})
+        vars(self).update({name: getattr(kept, name) for name in _KEPT})
         vars(self).update(dict.fromkeys(_LEFT_OUT, _refuse))
 
     async def append(

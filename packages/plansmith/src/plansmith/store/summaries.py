@@ -63,10 +63,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 _MOST_TOKENS: Final = 2**50
 # The fields of a summary that are no part of its body: columns, and what nobody stores.
 _APART: Final = frozenset(
-    (
-        *("run", "number", "status", "tokens", "money", "figures", "models"),
-        *("interrupted", "damage"),
-    )
+    {"run", "number", "status", "tokens", "money", "figures", "models", "interrupted", "damage"}
 )
 # What a row that somebody changed by hand leads to.
 _ALTERED: Final = (
