@@ -48,7 +48,8 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK_DIGITS: Final = 16  # digits of a hash
-# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away.
+# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away, so it may
+# write anything (here a number) for objects that it does not know.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
 
 

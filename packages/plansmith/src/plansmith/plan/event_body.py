@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 else:
     JsonField = Any
 
-    class ShownField(metaclass=ABCMeta):  # noqa: B024 - only a name that texts are registered for
+    # msgspec calls hooks only for types that it does not know, so it must not know this one as str.
+    class ShownField(metaclass=ABCMeta):  # noqa: B024 - nothing is ever made of it
         """The type of a field with a sentence, or with words that were given as they are."""
 
-    ShownField.register(str)  # both are texts
+    ShownField.register(str)  # what the hook returns must be an instance of the type
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
