@@ -69,7 +69,7 @@ class Names:
 
 
 def reads(spec: ToolSpec) -> bool:
-    """Whether calling the tool changes nothing.
+    """Tells whether calling the tool changes nothing.
 
     If the effect is not stated, running the tool counts as a write. For warnings the name is a
     better guide, where a planner is installed that can read it.

@@ -174,7 +174,7 @@ class Planned:
 
 
 def is_empty_fallback(plan: Plan) -> bool:
-    """Whether a plan is a fallback without any call, which nobody should approve.
+    """Tells whether a plan is a fallback without any call, which nobody should approve.
 
     A plan made by rules is degraded too, but if it calls tools it can be approved.
     """
@@ -182,7 +182,7 @@ def is_empty_fallback(plan: Plan) -> bool:
 
 
 def is_fallback(plan: Plan, made: PlanningFigures | None) -> bool:
-    """Whether a plan was put in place of one that the model could not make.
+    """Tells whether a plan was put in place of one that the model could not make.
 
     A plan made by rules is marked too, but nothing failed when it was made; nor when it is
     run again, where nobody planned.

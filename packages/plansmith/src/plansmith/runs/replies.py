@@ -99,7 +99,7 @@ def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
 
 
 def _needs_no_words(brief: ReplyBrief) -> bool:
-    """Whether an instruction has no word of its own, and fills in texts and numbers alone."""
+    """Tells whether an instruction has no word of its own, and fills in texts and numbers alone."""
     is_flat = not any(isinstance(each, (dict, list)) for each in brief.results.values())
     return bool(brief.results) and is_flat and not any(map(str.isalpha, _own_words(brief)))
 

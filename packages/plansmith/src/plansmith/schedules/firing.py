@@ -276,7 +276,7 @@ class Firing:
 
 
 def _sleeps(run: Run, now: datetime) -> bool:
-    """Whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
+    """Tells whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
     if run.calls_open or run.wakes_at is None or run.wakes_at <= now:
         return False
     times = [run.steps[name].wakes_at for name in run.startable_steps]
