@@ -115,11 +115,11 @@ class Preview:
     def seen(self) -> str:
         """A hash of what is on the disk now: it differs once a file has changed."""
         found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
-        for each in self.changes:
-            mark = b"-" if each.before is None else each.before.mark
-            if self.reads and each.after is not None:
-                mark += each.after.mark
-            found.update(each.path.encode() + b"\0" + mark)
+        for change in self.changes:
+            mark = b"-" if change.before is None else change.before.mark
+            if self.reads and change.after is not None:
+                mark += change.after.mark
+            found.update(change.path.encode() + b"\0" + mark)
         return found.hexdigest()
 
     @property

@@ -530,6 +530,6 @@ def _waiting_again(step: StepState) -> StepState:
 
 
 _HANDLERS: Final = {
-    each: cast("Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, each.type))
-    for each in e.EVENT_TYPES
+    event_type: cast("Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, event_type.type))
+    for event_type in e.EVENT_TYPES
 }

@@ -510,9 +510,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         for name, state in self.steps.items():
             if state.status is not StepStatus.DONE or root_of(name) not in self.acts:
                 continue
-            for each in state.result if isinstance(state.result, list) else [state.result]:
-                path = each.get("path") if isinstance(each, dict) else None
-                if isinstance(each, dict) and isinstance(path, str) and not each.get("deleted"):
+            for item in state.result if isinstance(state.result, list) else [state.result]:
+                path = item.get("path") if isinstance(item, dict) else None
+                if isinstance(item, dict) and isinstance(path, str) and not item.get("deleted"):
                     found.append(path)
         return tuple(dict.fromkeys(found))
 

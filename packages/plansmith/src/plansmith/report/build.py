@@ -229,7 +229,7 @@ class _Ending:
         checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
         notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
         # The text of a reply that another step gets has no marks of sources.
-        is_used = any(ref.step == step.id for each in plan.steps for ref in each.input_refs())
+        is_used = any(ref.step == step.id for other in plan.steps for ref in other.input_refs())
         if checked.uncited and not is_used:
             notes.append(words["uncited"].format(count=checked.uncited))
         if len(text) > _LONGEST_ANSWER:

@@ -67,7 +67,7 @@ class Firing:
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
-        others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
+        others = {fire.run for some in open_fires.values() for fire in some} - self._own.keys()
         owned = await self._journals.ownership.in_use(others)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():

@@ -208,8 +208,8 @@ class DatabaseStore(SummaryQueries):
         day = min(day_of(before), day_of(self._now() - timedelta(days=1)))
         seen = await self._position()
         values = [
-            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"}
-            for each in sorted(await self._unmentioned(day, seen))
+            {"hash": digest, "day": day, "seen": seen, "pattern": f"%{digest}%"}
+            for digest in sorted(await self._unmentioned(day, seen))
         ]
         if not values:
             return 0

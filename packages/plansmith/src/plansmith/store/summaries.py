@@ -208,12 +208,12 @@ class SummaryQueries(ABC):
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
         changes: list[Change] = []
-        for last, each in summaries:
-            row = {"run": each.run, **cells_of(each)._asdict()}
-            status = {"run": each.run, "status": each.status.value}
+        for last, summary in summaries:
+            row = {"run": summary.run, **cells_of(summary)._asdict()}
+            status = {"run": summary.run, "status": summary.status.value}
             # What a damaged journal says may differ from what was told when it was whole.
-            set_status = [] if each.damage else [(_SET_STATUS, [status])]
-            is_last = IS_AT, {"run": each.run, "number": last}
+            set_status = [] if summary.damage else [(_SET_STATUS, [status])]
+            is_last = IS_AT, {"run": summary.run, "number": last}
             changes.append(Change([is_last], [(_PUT_SUMMARY, [row]), *set_status]))
         if changes:
             await self._transact(changes)
