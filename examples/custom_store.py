@@ -1,7 +1,7 @@
 """Keeps runs in a store of your own: one text file, one line for each write.
 
-Run it: `python custom_store.py`. It passes the tests that every store has to pass: inherit
-`PlanStoreContract` of `plansmith.testing.contracts` for yours. One process uses the file at a time.
+Run it: `python custom_store.py`. It passes the tests of every store: inherit
+`JournalStoreContract` of `plansmith.testing.contracts`. One process uses the file at a time.
 """
 
 import asyncio

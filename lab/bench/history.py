@@ -28,7 +28,7 @@ from lab.bench.runner_figures import Spread, spread
 from plansmith import Plan, Plansmith, read_plan, tool
 from plansmith.plan.events import Event, RunCreated, next_event
 from plansmith.plan.summary import RunSummary
-from plansmith.store.summaries import COUNTS, OPEN, TOTALS, page_query
+from plansmith.store.summaries import DAY_TOTALS, OPEN_RUNS, STATUS_COUNTS, page_query
 
 RESULT: Final = Path(__file__).parent / "results" / "history.md"
 SIZES: Final = (100, 5_000, 10_000, 100_000)
@@ -195,11 +195,11 @@ def measure(url: str, folder: Path) -> dict[str, list[float]]:
 def query_plans(explain: Callable[[str], Sequence[str]]) -> str:
     """How a database finds the newest runs, failed ones, open ones, counts and sums."""
     asked = {
-        "newest": page_query((), unsummed=False),
-        "failed": page_query(("failed",), unsummed=False),
-        "open": OPEN,
-        "counts": COUNTS,
-        "sums": TOTALS,
+        "newest": page_query((), without_summary=False),
+        "failed": page_query(("failed",), without_summary=False),
+        "open": OPEN_RUNS,
+        "counts": STATUS_COUNTS,
+        "sums": DAY_TOTALS,
     }
     lines: list[str] = []
     for name, query in asked.items():

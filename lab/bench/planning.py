@@ -136,7 +136,7 @@ async def measure(case: Case, model: ChatModel) -> Row:
     start = time.monotonic()
     planned = await make_plan(PlanRequest(case.query), deps=deps)
     seconds = time.monotonic() - start
-    usage = planned.metrics.usage
+    usage = planned.figures.usage
     steps = steps_of(planned.plan)
     gold = [_as_gold(number, step) for number, step in enumerate(case.gold)]
     found = score(gold, steps)
@@ -145,7 +145,7 @@ async def measure(case: Case, model: ChatModel) -> Row:
         id=case.id,
         exact=case.own and is_exact(case.gold, steps),
         **asdict(found),
-        at_once=planned.metrics.parsed_at_once and planned.metrics.repairs == 0,
+        at_once=planned.figures.parsed_at_once and planned.figures.repairs == 0,
         usable=planned.plan is not None and not has_errors(list(planned.problems)),
         tokens_in=usage.input_tokens,
         tokens_cached=usage.cached_tokens,

@@ -14,7 +14,7 @@ async def main(path: str, killed_after: int) -> None:
     store = HaltingSqlite(path)
     store.halt(killed_after, write="keep_summaries")
     async with Plansmith(store=store) as smith:
-        await smith.runs.lists.sum_up()
+        await smith.runs.lists.store_summaries()
 
 
 if __name__ == "__main__":

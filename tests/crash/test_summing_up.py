@@ -80,9 +80,9 @@ async def need_right(path: Path) -> None:
     found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
     assert found["summaries"].level == "ok", found["summaries"]
     async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
-        sums = await smith.runs.lists.sums()
-        assert sums.statuses == {"done": RUNS - RUNS // 10, "reviewing": RUNS // 10}
-        assert sum(day.runs for day in sums.days.values()) == RUNS
+        totals = await smith.runs.lists.totals()
+        assert totals.statuses == {"done": RUNS - RUNS // 10, "reviewing": RUNS // 10}
+        assert sum(day.runs for day in totals.days.values()) == RUNS
 
 
 async def test_a_summing_up_that_is_killed_goes_on_where_it_was(path: Path) -> None:
@@ -123,9 +123,9 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
         for statuses in ((), ("done",)):
             listed = await smith.runs.lists.newest(statuses=statuses, limit=RUNS)
             assert [each.run for each in listed if each.damage] == [run]
-        sums = await smith.runs.lists.sums()
-        assert sums.statuses["done"] == RUNS - RUNS // 10, "it is over, as was told when it ended"
-        assert sum(day.runs for day in sums.days.values()) == RUNS
+        totals = await smith.runs.lists.totals()
+        assert totals.statuses["done"] == RUNS - RUNS // 10, "it is over, as was told when it ended"
+        assert sum(day.runs for day in totals.days.values()) == RUNS
 
 
 async def test_the_doctor_finds_a_summary_that_was_changed_and_makes_it_again(path: Path) -> None:

@@ -26,7 +26,7 @@ from examples.custom_store import LineStore
 from scripts.docs_reference import MEMBERS, PYTHON_PAGES
 from tests.servers.real import node_servers
 
-from plansmith.testing.contracts import PlanStoreContract, journal
+from plansmith.testing.contracts import JournalStoreContract, journal
 
 FOLDER = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(FOLDER.glob("*.py"))
@@ -115,7 +115,7 @@ async def test_the_notebook_shows_what_is_kept_in_it(capsys: pytest.CaptureFixtu
     assert all("<table>" in text for text in tables)
 
 
-class TestLineStore(PlanStoreContract):
+class TestLineStore(JournalStoreContract):
     @pytest.fixture(autouse=True)
     def file(self, tmp_path: Path) -> None:
         self.path = tmp_path / "runs.jsonl"

@@ -13,10 +13,10 @@ from lab.simulation.timeline import Timeline
 
 from plansmith.errors import RunTakenOver, StoreAway
 from plansmith.plan.events import Actor, RunPaused, next_event
-from plansmith.ports import Beat, PlanStore
+from plansmith.ports import Beat, JournalStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store_ports import ProcessInfo
-from plansmith.testing.contracts import PlanStoreContract, journal
+from plansmith.testing.contracts import JournalStoreContract, journal
 
 
 class PromptStore(SharedStore):
@@ -30,9 +30,9 @@ class PromptStore(SharedStore):
         return 0.0
 
 
-class TestSimulatedStore(PlanStoreContract):
-    def make_store(self) -> PlanStore:
-        return cast("PlanStore", Connection(PromptStore(), "m1 - - 1 0"))
+class TestSimulatedStore(JournalStoreContract):
+    def make_store(self) -> JournalStore:
+        return cast("JournalStore", Connection(PromptStore(), "m1 - - 1 0"))
 
 
 def _beat(owner: str) -> Beat:

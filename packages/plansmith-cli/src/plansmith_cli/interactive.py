@@ -202,7 +202,7 @@ async def require_runnable(session: Session, plan: Plan | None) -> None:
         return
     registry = session.smith.runs.registry
     known = (await registry.callees()).tools
-    for step in active_steps(plan, await registry.contents(plan)):
+    for step in active_steps(plan, await registry.template_plans(plan)):
         source = known.get(step.tool) if isinstance(step, ToolStep) else None
         if isinstance(step, ToolStep) and (source is None or isinstance(source, DescribedTools)):
             hint = Sentence("name the Python file that has it with --tools")

@@ -14,7 +14,7 @@ from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
-from plansmith.file_ports import UNSEEN, Content, FileChange, Preview, as_text
+from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text
 from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
@@ -208,7 +208,7 @@ def _headline(change: FileChange) -> str:
     return mark + own(text)
 
 
-def _size(content: Content | None) -> str:
+def _size(content: FileContent | None) -> str:
     """Says how many lines a text has, or how many bytes anything else."""
     text = _text(content)
     if content is None or text is None:
@@ -217,7 +217,7 @@ def _size(content: Content | None) -> str:
     return Sentence("1 line" if count == 1 else "{count} lines", count=count)
 
 
-def _text(content: Content | None) -> str | None:
+def _text(content: FileContent | None) -> str | None:
     return None if content is None or content.data is None else as_text(content.data)
 
 

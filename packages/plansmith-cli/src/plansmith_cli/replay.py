@@ -173,7 +173,7 @@ class _Record:
             origin=run.origin,
             folder=run.folder,
             reused=[each for each in reused if each.step in plan.by_id and each.run != run.id],
-            pins=run.earlier,
+            pins=run.pins,
         )
         return await runs.journals.whole(await runs.create(new))
 

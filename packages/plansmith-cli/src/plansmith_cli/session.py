@@ -15,7 +15,7 @@ from plansmith import Plansmith, Run, RunStatus
 from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.errors import OtherTeam
-from plansmith.plan.planning import stands_in
+from plansmith.plan.planning import is_fallback
 from plansmith.plan.problem import has_errors
 from plansmith.plan.sentence import Sentence, language_of, with_hint
 from plansmith.plan.summary import RunSummary
@@ -281,4 +281,4 @@ def is_unusable(run: Run) -> bool:
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
     plan = run.plan
-    return plan is None or stands_in(plan, run.metrics) or has_errors(list(run.problems))
+    return plan is None or is_fallback(plan, run.figures) or has_errors(list(run.problems))

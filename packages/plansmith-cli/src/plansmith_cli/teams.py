@@ -49,7 +49,7 @@ class Given(TypedDict, total=False):
     model: ports.ChatModel | None
     folder: Path | None
     tell: Tell
-    store: ports.PlanStore | None
+    store: ports.JournalStore | None
 
 
 def research(settings: Settings | None = None, **given: Unpack[Given]) -> Plansmith:
@@ -172,7 +172,7 @@ class _Base:
         model: ports.ChatModel | None = None,
         folder: Path | None = None,
         tell: Tell = lambda _: None,
-        store: ports.PlanStore | None = None,
+        store: ports.JournalStore | None = None,
     ) -> None:
         given = settings or load_settings()
         if model is None and given.models.plan.model == "rules":

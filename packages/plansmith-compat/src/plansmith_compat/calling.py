@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, PlanStore, TextDelta
+from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, JournalStore, TextDelta
 from plansmith_planner.models.wrappers import closing
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _objects(text: str) -> Iterator[str]:
 
 
 async def events_during(
-    work: asyncio.Future[Any], store: PlanStore, run_id: str, after: int = 0
+    work: asyncio.Future[Any], store: JournalStore, run_id: str, after: int = 0
 ) -> AsyncIterator[Event]:
     """Yields the events of a run, from the first after a number, until the work on it ends."""
     while True:

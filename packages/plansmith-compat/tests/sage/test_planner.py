@@ -196,7 +196,7 @@ def test_defect_the_reply_is_worded_after_the_tools_have_run() -> None:
     assert reading.plan is not None
     [call, reply] = reading.plan.steps
     assert reply.needed == {call.id}
-    assert [ref.step for ref in reply.refs()] == [call.id]
+    assert [ref.step for ref in reply.input_refs()] == [call.id]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

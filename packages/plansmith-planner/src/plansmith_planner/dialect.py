@@ -131,7 +131,7 @@ def order_losses(plan: Plan, steps: Sequence[AnyStep], *, title: str) -> Iterato
 
 def reference_losses(step: StepFields, *, title: str) -> Iterator[Problem]:
     """Reports references, which other systems read as plain text."""
-    refs = list(dict.fromkeys(map(str, step.refs())))
+    refs = list(dict.fromkeys(map(str, step.input_refs())))
     if refs:
         message = Sentence(
             "{title} does not fill in references: {refs} stays as text", title=title, refs=[*refs]

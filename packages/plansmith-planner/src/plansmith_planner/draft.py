@@ -222,7 +222,7 @@ class DraftLoop:
 
     async def _check(self, parsed: Reading) -> None:
         """Corrects obvious mistakes of a plan, and keeps it with the problems that are left."""
-        plan, known, deps = parsed.plan, self.deps.earlier, self.deps
+        plan, known, deps = parsed.plan, self.deps.usable, self.deps
         self.plan, self.problems = plan, parsed.problems
         if plan is None:
             return
@@ -233,7 +233,7 @@ class DraftLoop:
         step_text = self.dialect.step_text if self.dialect else None
         plan, notes = assigned(plan, deps.agents, step_text)
         with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
-            earlier = await used_results(plan, known) if known else NO_RESULTS
+            usable = await used_results(plan, known) if known else NO_RESULTS
             bare, bared = without_schedule_words(plan)
             ask = deps.settings.ask_for_missing
             fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)
@@ -244,7 +244,7 @@ class DraftLoop:
                 agents=deps.agents,
                 templates=deps.templates,
                 max_steps=deps.settings.max_steps,
-                earlier=earlier,
+                usable=usable,
             )
             # The rules hold for the plan with the steps that are kept in it.
             kept = {step.id: step for step in self.request.kept}
@@ -344,7 +344,7 @@ class DraftLoop:
             draft=None if usable else self.plan,
             problems=self.problems,
             text=self.text,
-            metrics=PlanningFigures(
+            figures=PlanningFigures(
                 parsed=self.plan is not None,
                 parsed_at_once=self.parsed_at_once,
                 enough_context=self.plan is not None and self.plan.enough_context,

@@ -83,7 +83,7 @@ class ModelPlanner:
             sources=sources,
             ranker=self._ranker,
             settings=settings if most is None else settings.replace(max_steps=most),
-            earlier=available.earlier,
+            usable=available.usable,
             rehearse=rehearsal.rehearsal_with(available.sources),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=tell, on_step=on_step)

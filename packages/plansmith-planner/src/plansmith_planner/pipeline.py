@@ -46,20 +46,20 @@ async def make_plan(
     query, decision, reason, made = decided.query, decided.decision, decided.reason, decided.plan
     if decision is not p.Decision.PLAN:
         spent = p.PlanningFigures().spent(decided.usage, watch.seconds)
-        return p.Planned(decision, reason, decided.answer, locale=locale, metrics=spent)
+        return p.Planned(decision, reason, decided.answer, locale=locale, figures=spent)
     if made is not None:  # without a model
         with watch("check", Sentence("{count} steps", count=len(made.steps))):
             found = tuple(check_plan(made, deps.tools, templates=deps.templates))
         figures = p.PlanningFigures(parsed=True, parsed_at_once=True, steps=len(made.steps))
         spent = figures.spent(Usage(), watch.seconds)
         done = p.Planned(decision, reason, locale=made.locale, plan=made)
-        return replace(done, problems=found, metrics=spent)
+        return replace(done, problems=found, figures=spent)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
         context = await gather.gather_context(
             query,
             clock=deps.clock,
             known=request,
-            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
+            earlier=[*deps.usable.results.values()] if deps.usable else (),
             sources=deps.sources,
             settings=settings,
             tell=partial(watch.note, "context", begins=True),
@@ -74,13 +74,13 @@ async def make_plan(
     given = "\n".join([request.text, request.feedback, *said])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
     planned = _finished(await loop.run(on_step, on_text), decided, request)
-    usage = total(decided.usage, planned.metrics.usage)
+    usage = total(decided.usage, planned.figures.usage)
     return replace(
         planned,
         reason=reason,
         picks=tuple(p.PickedTool(name=each.name, reason=each.reason) for each in picks),
         problems=(*_context_notes(context), *planned.problems),
-        metrics=planned.metrics.spent(usage, watch.seconds),
+        figures=planned.figures.spent(usage, watch.seconds),
     )
 
 
@@ -110,7 +110,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
         recalled = recall(request.options.history, tokens=room)
-        results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
+        results = gather.earlier_text([*deps.usable.results.values()]) if deps.usable else ""
         results_text = clipped(results, tokens=room, keep_end=True)
         texts = {TITLE: recalled.text, gather.EARLIER: results_text}
         texts |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}

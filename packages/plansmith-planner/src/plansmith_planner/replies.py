@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.plan.data import Json
-from plansmith.plan.refs import Ref, filled, pieces, value_text
+from plansmith.plan.refs import Ref, fill_by_ref_text, pieces, value_text
 from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
@@ -51,7 +51,7 @@ def _material(instruction: str, results: Mapping[str, Json], tokens: int) -> str
         return fence("what to say, and the results", whole)
     # A small value stays in its place; a large one would bury the instruction.
     small = {name: each for name, each in results.items() if len(value_text(each)) <= 200}
-    task = filled(instruction, small)
+    task = fill_by_ref_text(instruction, small)
     short = clipped(task, tokens=tokens // 2)
     names = ", ".join(dict.fromkeys(_step_of(name) for name in results))
     head = f"{fence('what to say', short)}\n\n{_CITE.format(names=names)}\n\n"

@@ -29,7 +29,7 @@ class PlannerDeps:
     sources: Sequence[ContextSource] = ()
     ranker: Ranker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    earlier: UsableResults | None = None
+    usable: UsableResults | None = None
     rehearse: Rehearse = no_rehearsal
 
 

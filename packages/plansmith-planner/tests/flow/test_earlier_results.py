@@ -121,7 +121,7 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     ref = await talk.first()
     run = await talk.submit(sending(ref, "rows"))
     assert run.status is RunStatus.REVIEWING
-    assert run.earlier == {ref: content_of(TOTALS).digest}
+    assert run.pins == {ref: content_of(TOTALS).digest}
     await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
     run = await talk.app.run(run.id)
     [asked] = run.questions.values()
@@ -167,7 +167,7 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
             {"id": "show", "tool": "look", "inputs": {"of": {"$from": "totals"}}},
         )
     )
-    assert own.earlier == {}
+    assert own.pins == {}
     await talk.app.run(own.id)
     assert arguments(tools, "look")[-1] == {"of": {"rows": "mine"}}
 
@@ -181,7 +181,7 @@ async def test_of_two_results_of_one_name_the_newest_has_it_and_the_older_a_numb
             {"id": "b", "tool": "look", "inputs": {"of": "{{totals_1}}"}},
         )
     )
-    assert [*run.earlier] == [second, first]
+    assert [*run.pins] == [second, first]
 
 
 def test_the_planner_is_told_the_keys_of_an_earlier_result_and_what_they_hold() -> None:
@@ -298,7 +298,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     with pytest.raises(PlanInvalid):
         await talk.app.edit(run.id, sending("run:nobody/totals"), by="ada")
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
-    assert edited.earlier == {ref: content_of(TOTALS).digest}
+    assert edited.pins == {ref: content_of(TOTALS).digest}
     undone = await talk.app.runs.editing.undo(run.id, by="ada")
     again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
@@ -318,11 +318,11 @@ async def test_an_earlier_result_stays_pinned_when_its_step_has_another_one_now(
 
     setattr(talk.app.runs.registry.conversations, "results", changed)  # noqa: B010
     edited = await talk.app.edit(run.id, sending(ref, "rows"), by="ada")
-    assert edited.earlier == {ref: content_of(TOTALS).digest}
-    assert (await proposed(talk.app, run.id))[-1].earlier == edited.earlier
+    assert edited.pins == {ref: content_of(TOTALS).digest}
+    assert (await proposed(talk.app, run.id))[-1].pins == edited.pins
     done = await through(talk.app, edited)
     assert arguments(tools, "send") == [{"rows": ROWS}]
-    assert (await talk.app.rerun(done.id, by="ada")).earlier == edited.earlier
+    assert (await talk.app.rerun(done.id, by="ada")).pins == edited.pins
 
 
 async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(
@@ -404,7 +404,7 @@ async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_i
     first, second = await runs_of(app, "Find the totals", "Show the rows of them")
     ref = f"run:{first.id}/totals"
     assert second.status is RunStatus.DONE
-    assert second.earlier == {ref: content_of(TOTALS).digest}
+    assert second.pins == {ref: content_of(TOTALS).digest}
     assert arguments(tools, "look") == [{"n": 1, "rows": ROWS}, {"n": 2, "rows": ROWS}]
     prompts = ["\n".join(message.text for message in prompt) for prompt in model.prompts]
     assert [CANARY in each for each in prompts] == [False, True, False]
@@ -419,7 +419,7 @@ async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_p
     tools = fakes()
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
     first, second = await runs_of(app, "Find the totals", "Show the rows of them")
-    assert second.earlier == {f"run:{first.id}/totals": content_of(TOTALS).digest}
+    assert second.pins == {f"run:{first.id}/totals": content_of(TOTALS).digest}
     assert second.status is RunStatus.DONE
     assert arguments(tools, "look") == [{"x": ROWS}]
     assert arguments(tools, "wipe") == []
@@ -492,7 +492,7 @@ async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_review
     assert run.status is RunStatus.REVIEWING
     assert not run.is_approved
     assert second in str(plan_of(run).to_json())
-    assert run.earlier == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
+    assert run.pins == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
     assert len(arguments(tools, "send")) == 1
 
 

@@ -97,10 +97,10 @@ async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Scrip
     assert planned.draft is None
     stages = list(dict.fromkeys(line.split(":")[0] for line in lines))
     assert stages == ["triage", "context", "shortlist", "draft", "parse", "check"]
-    metrics = planned.metrics
-    assert (metrics.parsed, metrics.parsed_at_once, metrics.repairs) == (True, True, 0)
-    assert (metrics.usage.input_tokens, metrics.usage.output_tokens) == (900, 100)
-    assert set(metrics.seconds) >= {"triage", "context", "shortlist", "draft", "parse", "check"}
+    figures = planned.figures
+    assert (figures.parsed, figures.parsed_at_once, figures.repairs) == (True, True, 0)
+    assert (figures.usage.input_tokens, figures.usage.output_tokens) == (900, 100)
+    assert set(figures.seconds) >= {"triage", "context", "shortlist", "draft", "parse", "check"}
 
 
 async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
@@ -153,8 +153,8 @@ async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None
     planned = await run(model)
     assert [each.id for each in plan_of(planned).steps] == ["now", "mail", "say"]
     assert plan_of(planned).by_id["mail"].to_json()["tool"] == "send_mail"
-    assert planned.metrics.repairs == 1
-    assert planned.metrics.usage.input_tokens == 15
+    assert planned.figures.repairs == 1
+    assert planned.figures.usage.input_tokens == 15
     repair = model.prompts[1]
     assert repair[: len(model.prompts[0])] == model.prompts[0]
     assert "PS101" in repair[-1].text
@@ -165,7 +165,7 @@ async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> Non
     model = scripted("Sorry, what?", Answer(GOOD, expects="whole plan"))
     planned = await run(model)
     assert not plan_of(planned).degraded
-    assert (planned.metrics.parsed_at_once, planned.metrics.repairs) == (False, 1)
+    assert (planned.figures.parsed_at_once, planned.figures.repairs) == (False, 1)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_the_stand_in_keeps_the_first_2000_characters_as_plain_text(script
     words = "I can not plan {{this}}. " * 200
     planned = await run(scripted(words, words, words))
     [reply] = plan_of(planned).steps
-    assert list(reply.refs()) == []
+    assert list(reply.input_refs()) == []
     assert len(str(reply.to_json()["instruction"]).replace('{{"{{"}}', "{{")) <= 2000
 
 
@@ -380,7 +380,7 @@ async def test_spring_at_most_two_repairs_each_with_the_error_of_the_last(script
     second = {"steps": [STEP | {"tool": "second_wrong_one"}, REPLY]}
     model = scripted(first, second, second)
     planned = await planned_by(model)
-    assert planned.metrics.repairs == 2
+    assert planned.figures.repairs == 2
     assert "first_wrong_one" in model.prompts[1][-1].text
     assert "second_wrong_one" in model.prompts[2][-1].text
     assert plan_of(planned).degraded

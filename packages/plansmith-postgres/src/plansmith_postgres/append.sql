@@ -38,14 +38,14 @@ WITH taken AS (
 ), ended AS (
     UPDATE runs SET last = won.last, status = won.status
     FROM won WHERE runs.id = won.id AND won.number > 1
-), summed AS (
+), summarized AS (
     INSERT INTO summaries (run, {summary_columns})
-    SELECT id, {sums} FROM unnest(
-        %(sum_runs)b::text[], %(sum_numbers)b::int[], %(sum_days)b::text[],
-        %(sum_tokens)b::bigint[], %(sum_costs)b::text[], %(sum_plannings)b::text[],
-        %(sum_bodies)b::text[]
-    ) AS sum (name, {summary_columns}) JOIN won USING (name) ORDER BY id
-    {sum_up_again}
+    SELECT id, {summary_cells} FROM unnest(
+        %(summary_runs)b::text[], %(summary_numbers)b::int[], %(summary_days)b::text[],
+        %(summary_tokens)b::bigint[], %(summary_costs)b::text[], %(summary_plannings)b::text[],
+        %(summary_bodies)b::text[]
+    ) AS summary (name, {summary_columns}) JOIN won USING (name) ORDER BY id
+    {replace_summary}
 ), counted AS (
     UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
     WHERE EXISTS (SELECT FROM made)
@@ -63,7 +63,7 @@ WITH taken AS (
         %(value_runs)b::text[], %(value_hashes)b::text[], %(values)b::text[]
     ) AS new (name, hash, body) CROSS JOIN taken
     WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
-    {put_again}
+    {renew_content}
 )
 SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
 UNION ALL

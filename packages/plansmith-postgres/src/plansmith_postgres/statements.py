@@ -13,7 +13,7 @@ from plansmith.store.commit import Append
 
 POSTGRES: Final = sql.Dialect(
     position="SELECT position FROM counter",
-    take="UPDATE counter SET position = position + :count",
+    take_positions="UPDATE counter SET position = position + :count",
     among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
     claim=(
         sql.CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + f" RETURNING {sql.CLAIM_ROW}",
@@ -29,7 +29,7 @@ def for_postgres(statement: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
-_SUMS: Final = ", ".join(f"sum.{each}" for each in sql.SUMMARY_COLUMNS.split(", "))
+_SUMMARY_CELLS: Final = ", ".join(f"summary.{each}" for each in sql.SUMMARY_COLUMNS.split(", "))
 APPEND: Final = (
     Path(__file__)
     .with_name("append.sql")
@@ -37,12 +37,12 @@ APPEND: Final = (
     .format(
         columns=sql.COLUMNS,
         summary_columns=sql.SUMMARY_COLUMNS,
-        sums=_SUMS,
-        sum_up_again=sql.SUM_UP_AGAIN,
-        put_again=sql.PUT_AGAIN,
+        summary_cells=_SUMMARY_CELLS,
+        replace_summary=sql.REPLACE_SUMMARY,
+        renew_content=sql.RENEW_CONTENT,
     )
 )
-HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"
+EVENT_HASH: Final = "SELECT hash FROM events JOIN runs ON id = run WHERE name = %s AND number = %s"
 
 
 def units_of(
@@ -75,7 +75,7 @@ def columns_of(
     """Returns the columns that `APPEND` needs: units, further events, summaries and values."""
     firsts: list[Sequence[object]] = []
     rest: list[Sequence[object]] = []
-    sums: dict[str, Sequence[object]] = {}
+    summaries: dict[str, Sequence[object]] = {}
     values: list[Sequence[object]] = []
     place = 0
     for run, requests in units.items():
@@ -89,16 +89,16 @@ def columns_of(
                 rest.append((run, place, *row))
     for request in [*(each for some in units.values() for each in some), *puts]:
         if request.summary is not None:
-            sums[request.run] = (request.run, *request.summary)
+            summaries[request.run] = (request.run, *request.summary)
         values += [(request.run or None, digest, text.decode()) for digest, text in request.values]
     cells = "numbers", "ats", "bys", "types", "hashes", "bodies"
     return {
         **_columns(firsts, "runs", "lasts", "befores", "places", *cells, "statuses", "terms"),
         **_columns(rest, "rest_runs", "rest_places", *(f"rest_{each}" for each in cells)),
         **_columns(
-            [*sums.values()],
-            *("sum_runs", "sum_numbers", "sum_days", "sum_tokens", "sum_costs"),
-            *("sum_plannings", "sum_bodies"),
+            [*summaries.values()],
+            *("summary_runs", "summary_numbers", "summary_days", "summary_tokens", "summary_costs"),
+            *("summary_plannings", "summary_bodies"),
         ),
         **_columns(values, "value_runs", "value_hashes", "values"),
         "count": place,

@@ -14,7 +14,7 @@ from plansmith.store.sql import CLAIM_OF, Change, Parameters
 from plansmith_postgres.connection import Connection, ConnectionPool
 from plansmith_postgres.statements import (
     APPEND,
-    HASH,
+    EVENT_HASH,
     POSTGRES,
     columns_of,
     for_postgres,
@@ -47,7 +47,7 @@ class PostgresStore(DatabaseStore):
         self._listening = make()
         # A transaction has its connection for itself.
         self._changing = ConnectionPool(make, most=1)
-        self._queue = CommitQueue(self._commit, settled=self._settled)
+        self._queue = CommitQueue(self._commit, on_settled=self._wake_followers)
 
     async def close(self) -> None:
         """Finishes all requests and closes the connections; may be called twice."""
@@ -85,7 +85,7 @@ class PostgresStore(DatabaseStore):
                 # The lost connection may have taken the answer with it, not the write.
                 for run in [each for each in units if not won.get(each)]:
                     last = units[run][-1].events[-1]
-                    cursor = await connection.execute(HASH, [run, last.number])
+                    cursor = await connection.execute(EVENT_HASH, [run, last.number])
                     if await cursor.fetchone() == (last.hash,):
                         won[run] = True
             return won
@@ -122,7 +122,7 @@ class PostgresStore(DatabaseStore):
         async def transact(connection: Any, attempt: int) -> list[list[int] | None]:
             async with connection.transaction(), connection.cursor() as cursor:
                 # The counter comes first, as in every append: whoever has it writes alone.
-                await cursor.execute(for_postgres(POSTGRES.take), {"count": 0})
+                await cursor.execute(for_postgres(POSTGRES.take_positions), {"count": 0})
                 return [await _change(cursor, each, again=attempt > 1) for each in changes]
 
         return await self._use(self._changing, transact)

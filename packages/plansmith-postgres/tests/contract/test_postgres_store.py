@@ -33,7 +33,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.claim_contracts import ClaimsContract
-from plansmith.testing.contracts import DocumentsContract, PlanStoreContract, document
+from plansmith.testing.contracts import DocumentsContract, JournalStoreContract, document
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
@@ -52,7 +52,7 @@ class _OnServer:
         return self.open_store()
 
 
-class TestPostgresStore(_OnServer, PlanStoreContract):
+class TestPostgresStore(_OnServer, JournalStoreContract):
     pass
 
 
@@ -157,7 +157,7 @@ class _InFile:
         return self.open_store()
 
 
-class TestSqliteStore(_InFile, PlanStoreContract):
+class TestSqliteStore(_InFile, JournalStoreContract):
     pass
 
 

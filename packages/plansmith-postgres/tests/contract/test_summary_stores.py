@@ -31,7 +31,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sql import OVER_BEFORE, Change, Parameters
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
-from plansmith.store.summaries import OPEN, SummaryTable
+from plansmith.store.summaries import OPEN_RUNS, SummaryQueries
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.statements import for_postgres
@@ -97,7 +97,7 @@ async def test_a_page_of_runs_goes_on_behind_a_run_that_was_removed(store: AnySt
     assert await ids(smith, before=runs[2]) == [runs[1], runs[0]]
     assert await ids(smith, before="0") == []
     assert await ids(smith, before="z") == [runs[3], runs[1], runs[0]]
-    [day] = (await smith.runs.lists.sums()).days.values()
+    [day] = (await smith.runs.lists.totals()).days.values()
     assert day.runs == 3
 
 
@@ -145,7 +145,7 @@ async def test_a_summary_comes_back_as_it_was_stored(store: AnyStore) -> None:
     assert total == (first.at.date().isoformat(), "1E-7", 1, 2**40)
     [planned] = await store.planned()
     assert planned == (fields.figures, fields.models)
-    assert await store.unsummed() == []
+    assert await store.without_summary() == []
 
 
 async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_summed_up(
@@ -161,7 +161,7 @@ async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_
     for _ in range(3):
         run = await smith.run((await smith.submit(plan_of("g", "boast"))).id)
         assert run.status is RunStatus.DONE
-    [day] = (await smith.runs.lists.sums()).days.values()
+    [day] = (await smith.runs.lists.totals()).days.values()
     assert day.runs == 3
     assert day.tokens > 2**50
 
@@ -180,7 +180,7 @@ async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: AnyS
     counts = {"done": 2, "reviewing": 2}
     assert await smith.runs.lists.status_counts() == counts
     assert await ids(smith, statuses=["done"]) == [copies["over"], over.id]
-    assert (await smith.runs.lists.sums()).statuses == counts
+    assert (await smith.runs.lists.totals()).statuses == counts
     headlines = await store.headlines(limit=9)
     assert all(each.summary is not None for each in headlines), "they were stored by the way"
 
@@ -212,20 +212,20 @@ FILL = (
 )
 
 
-async def ask_everything(reads: SummaryTable) -> None:
+async def ask_everything(reads: SummaryQueries) -> None:
     await reads.headlines(limit=50)
     await reads.headlines(limit=50, before="r17000")
     await reads.headlines(limit=50, before="removed")
     await reads.headlines(statuses=["done"], limit=50, before="r17000")
     await reads.headlines(statuses=["done", "reviewing", ""], limit=50)
     await reads.headlines(text="g", limit=50)
-    await reads.unsummed()
+    await reads.without_summary()
     await reads.status_counts()
     await reads.day_totals()
     await reads.planned()
 
 
-class Reads(SummaryTable):
+class Reads(SummaryQueries):
     """Asks by a given function, and changes nothing."""
 
     def __init__(self, query: Callable[[str, Parameters], Awaitable[list[Any]]]) -> None:
@@ -242,7 +242,7 @@ async def test_sqlite_answers_every_question_about_runs_by_index(tmp_path: Path)
     connection = open_database(tmp_path / "store.db")
     for statement in FILL:
         connection.execute(statement)
-    asked: list[tuple[str, Parameters]] = [(OPEN, {})]
+    asked: list[tuple[str, Parameters]] = [(OPEN_RUNS, {})]
 
     async def query(statement: str, given: Parameters) -> list[Any]:
         asked.append((statement, given))
@@ -255,17 +255,17 @@ async def test_sqlite_answers_every_question_about_runs_by_index(tmp_path: Path)
         for *_, step in plan:
             assert "SCAN" not in step or is_by_index(step), (step, statement)
             # Only of a run whose status nobody told the last event is looked at.
-            assert "events" not in step or (statement == OPEN and "SEARCH" in step), step
+            assert "events" not in step or (statement == OPEN_RUNS and "SEARCH" in step), step
     old = connection.execute(f"EXPLAIN QUERY PLAN {OVER_BEFORE}", {"before": "2026"}).fetchall()
     assert not any("SCAN events" in step for *_, step in old), "retention reads last events only"
     connection.close()
 
 
 def is_by_index(step: str) -> bool:
-    """Whether it reads no table: an index, the answers of parts, or the list of what is left."""
+    """Whether it reads no table: an index, or the answers of parts."""
     whole = ("COVERING INDEX", "USING INDEX summaries_planned", "CONSTANT ROW")
     parts = step.startswith("SCAN (subquery") or step.split()[1] in ("found", *"abcdefghijklmn")
-    return any(each in step for each in whole) or parts or step == "SCAN unsummed"
+    return any(each in step for each in whole) or parts
 
 
 async def test_postgres_answers_every_question_about_runs_without_journals(
@@ -332,11 +332,11 @@ async def test_lists_sums_and_estimates_read_no_journal_after_a_restart(tmp_path
         assert len(await lists.newest(limit=100)) == 50
         assert len(await lists.newest(limit=100, statuses=["reviewing"])) == 25
         assert len(await lists.newest(limit=100, text="LOO")) == 25
-        sums = await lists.sums()
-        assert sums.statuses == {"done": 25, "reviewing": 25}
-        assert sum(day.runs for day in sums.days.values()) == 50
+        totals = await lists.totals()
+        assert totals.statuses == {"done": 25, "reviewing": 25}
+        assert sum(day.runs for day in totals.days.values()) == 50
         assert (await smith.runs.intake.past()).measured(["look"])
-        assert sums.planning
+        assert totals.planning
     assert not store.read
 
 
@@ -381,7 +381,7 @@ async def test_an_altered_summary_is_made_again_and_keeps_nobody_from_counting(
             file.execute(f"UPDATE summaries SET {change}", (given,))
         store = SqliteStore(path)
         async with Plansmith(tools=[look], store=store) as smith:
-            assert (await smith.runs.lists.sums()).statuses == {"done": 1}
+            assert (await smith.runs.lists.totals()).statuses == {"done": 1}
             [found] = await smith.runs.lists.newest(limit=5)
             assert (found.run, found.goal, found.steps.done) == (run, "look", 1)
             assert found.tokens == 0
@@ -405,8 +405,8 @@ def schedule(name: str, **fields: object) -> Schedule:
         "timing": Timing(daily_at="09:30", timezone="Asia/Shanghai"),
         "plan": plan,
         "created": START,
-        "settled": START,
-        "watched": START,
+        "handled_until": START,
+        "failures_since": START,
     }
     return Schedule.model_validate(given | fields)
 

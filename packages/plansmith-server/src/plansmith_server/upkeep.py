@@ -155,15 +155,15 @@ async def _resume_open_runs(state: ServerState) -> None:
     except PlansmithError as error:
         state.log.failure("runs_not_resumed", error=str(error))
 
-    async def sum_up() -> None:
+    async def store_summaries() -> None:
         """Makes the summaries that a process that died did not make."""
         try:
-            await retry.until_done(state.smith.runs.lists.sum_up)
+            await retry.until_done(state.smith.runs.lists.store_summaries)
         except Exception as error:  # noqa: BLE001 - orphans are adopted all the same
             why = str(error) if isinstance(error, PlansmithError) else repr(error)
             state.log.warning("runs_not_summed_up", error=why)
 
-    await asyncio.gather(sum_up(), background.keep_looking())
+    await asyncio.gather(store_summaries(), background.keep_looking())
 
 
 async def _fire_schedules(state: ServerState) -> None:

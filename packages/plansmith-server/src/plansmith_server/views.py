@@ -24,7 +24,7 @@ from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import stands_in
+from plansmith.plan.planning import is_fallback
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import without_citations
 from plansmith.plan.run import Run, RunStatus, StepState
@@ -281,7 +281,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         effects=await effects_view(smith, run.plan, run.templates, done=reused),
         origins=await run_origins(smith, events, await known_tools(smith)),
         rules=rules_view(run.plan),
-        stand_in=run.plan is not None and stands_in(run.plan, run.metrics),
+        stand_in=run.plan is not None and is_fallback(run.plan, run.figures),
         failure=await _failure(smith, events),
         review=_review(run, events),
         steps={
@@ -382,7 +382,7 @@ def is_undecided(run: Run) -> bool:
 
 def step_view(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> JsonObject:
     """Returns a step with its values, cut if they are too long."""
-    size = len(stored_json(result)) if state.settled and state.result_hash else 0
+    size = len(stored_json(result)) if state.counts_as_done and state.result_hash else 0
     return view(
         StepView,
         state,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, Store
+    from plansmith.ports import Agent, ChatModel, Clock, JournalStore, Store
     from plansmith.runs import callbacks, template_book
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
@@ -77,7 +77,7 @@ class Plansmith:
         *,
         tools: Sequence[ToolLike] = (),
         agents: Sequence[Agent] = (),
-        store: str | PlanStore = "memory",
+        store: str | JournalStore = "memory",
         settings: Record | None = None,
         clock: Clock | None = None,
         **more: Unpack[Options],

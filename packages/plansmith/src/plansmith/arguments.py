@@ -114,7 +114,7 @@ class Parts(Options, total=False):
     model: ports.ChatModel | None
     tools: Sequence[ToolLike]
     agents: Sequence[ports.Agent]
-    store: str | ports.PlanStore
+    store: str | ports.JournalStore
     clock: ports.Clock
 
 
@@ -136,7 +136,7 @@ class Arguments(NamedTuple):
         *,
         tools: Sequence[ToolLike],
         agents: Sequence[ports.Agent],
-        store: str | ports.PlanStore,
+        store: str | ports.JournalStore,
         settings: Record | None,
         clock: ports.Clock | None,
         **more: Unpack[Options],
@@ -167,11 +167,11 @@ class Arguments(NamedTuple):
 
 def has_model(given: Sequence[ports.ChatModel | str | None]) -> bool:
     """Tells whether a model is among these; raises for what is neither a model nor a name."""
-    for each in cast("Sequence[object]", given):
-        is_model = not isinstance(each, type) and callable(getattr(each, "stream", None))
-        if each is not None and not isinstance(each, str) and not is_model:
+    for model in cast("Sequence[object]", given):
+        is_model = not isinstance(model, type) and callable(getattr(model, "stream", None))
+        if model is not None and not isinstance(model, str) and not is_model:
             hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
-            raise Misconfigured(f"{each!r} is not a model", hint=hint)
+            raise Misconfigured(f"{model!r} is not a model", hint=hint)
     return any(each is not None for each in given)
 
 
@@ -193,7 +193,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return options
 
 
-def store_of(given: str | ports.PlanStore) -> Store:
+def store_of(given: str | ports.JournalStore) -> Store:
     """Returns a store by its URL, or the given one."""
     if isinstance(given, str):
         return open_store(given)

@@ -64,7 +64,7 @@ ChangeKind = Literal["new", "changed", "same", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The content of a file; of a very large one no data, only what shows that it changed."""
 
     data: bytes | None
@@ -72,12 +72,12 @@ class Content:
     mark: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> Content:
+    def of(cls, data: bytes) -> FileContent:
         """Returns data with its hash."""
         return cls(data, len(data), hashlib.sha256(data).digest())
 
 
-UNSEEN: Final = Content(None, 0, b"unseen")  # what a step would write is known when it runs
+UNSEEN: Final = FileContent(None, 0, b"unseen")  # what a step would write is known when it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class FileChange:
     """
 
     path: str
-    before: Content | None
-    after: Content | None
+    before: FileContent | None
+    after: FileContent | None
     is_edit: bool = False
 
     @property
@@ -115,11 +115,11 @@ class Preview:
     def seen(self) -> str:
         """A hash of what is on the disk now: it differs once a file has changed."""
         found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
-        for each in self.changes:
-            mark = b"-" if each.before is None else each.before.mark
-            if self.reads and each.after is not None:
-                mark += each.after.mark
-            found.update(each.path.encode() + b"\0" + mark)
+        for change in self.changes:
+            mark = b"-" if change.before is None else change.before.mark
+            if self.reads and change.after is not None:
+                mark += change.after.mark
+            found.update(change.path.encode() + b"\0" + mark)
         return found.hexdigest()
 
     @property

@@ -94,11 +94,11 @@ def _entry_point_files() -> Iterator[str]:
             inside = sorted(os.listdir(folder))  # noqa: PTH208 - three times as fast
         except OSError:
             continue
-        for each in inside:
-            if not each.endswith((".dist-info", ".egg-info")):
+        for name in inside:
+            if not name.endswith((".dist-info", ".egg-info")):
                 continue
             try:
-                with open(f"{folder}/{each}/entry_points.txt", encoding="utf-8") as file:  # noqa: PTH123
+                with open(f"{folder}/{name}/entry_points.txt", encoding="utf-8") as file:  # noqa: PTH123
                     text = file.read()
             except OSError:
                 continue

@@ -19,7 +19,7 @@ from plansmith.plan.briefs import (
     TriageBrief,
     Usage,
 )
-from plansmith.store_ports import Beat, Claim, Document, Finding, News, PlanStore, Sound, Store
+from plansmith.store_ports import Beat, Claim, Document, Finding, JournalStore, News, Sound, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +38,10 @@ __all__ = [
     "ContextBlock",
     "Document",
     "Finding",
+    "JournalStore",
     "Message",
     "News",
     "PlanBrief",
-    "PlanStore",
     "ReplyBrief",
     "Sound",
     "Store",
@@ -375,14 +375,14 @@ class Available:
         agents: The cards of the agents.
         templates: The names of the templates.
         sources: The source of each tool, by the name of the tool.
-        earlier: The results of earlier runs.
+        usable: The results of earlier runs that the plan may use.
     """
 
     tools: Sequence[ToolSpec] = ()
     agents: Sequence[AgentSpec] = ()
     templates: Sequence[str] = ()
     sources: Mapping[str, ToolSource] = field(default_factory=dict[str, "ToolSource"])
-    earlier: UsableResults | None = None
+    usable: UsableResults | None = None
 
 
 class Planner(Protocol):

@@ -42,7 +42,7 @@ def protect(paths: Iterable[Path]) -> None:
 
 
 def is_protected(folder: os.stat_result, last: str, state: os.stat_result | None) -> bool:
-    """Whether a name in a folder is that of such a file, in any spelling, or a link to one.
+    """Tells whether a name in a folder is that of such a file, in any spelling, or a link to one.
 
     The states are those of the folder, and of the file that has the name now, if any.
     """
@@ -63,7 +63,7 @@ def is_protected(folder: os.stat_result, last: str, state: os.stat_result | None
 
 
 def may_write(path: Path) -> bool:
-    """Whether a file may be written that a person names; links are followed."""
+    """Tells whether a file may be written that a person names; links are followed."""
     real = path.resolve()
     try:
         folder = real.parent.stat()
@@ -76,7 +76,7 @@ def may_write(path: Path) -> bool:
 
 
 def is_held(state: os.stat_result) -> bool:
-    """Whether a file, by its `stat` result, belongs to a database that is open here.
+    """Tells whether a file, by its `stat` result, belongs to a database that is open here.
 
     Not even a reader may open it: SQLite's locks would be gone when that reader closes it.
     """
@@ -84,7 +84,7 @@ def is_held(state: os.stat_result) -> bool:
 
 
 def is_protected_below(state: os.stat_result) -> bool:
-    """Whether such a file lies in a folder, given by its `stat` result."""
+    """Tells whether such a file lies in a folder, given by its `stat` result."""
     known = (*_databases(), *(each for some in _started.values() for each in some))
     return any(_is(each, state) for each in {up for path in known for up in path.parents})
 
@@ -108,7 +108,7 @@ def _is(path: Path, state: os.stat_result) -> bool:
 
 
 def _is_written_to(state: os.stat_result) -> bool:
-    """Whether this process has a file open to write to it, such as a log or a lock."""
+    """Tells whether this process has a file open to write to it, such as a log or a lock."""
     if sys.platform == "win32":
         return False
     with suppress(OSError):

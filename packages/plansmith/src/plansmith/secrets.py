@@ -84,24 +84,24 @@ def _forms(value: str) -> Iterator[str]:
     """Yields a secret as it is, and in the escaped forms of URLs, JSON, HTML and Python."""
     lines = [line.strip() for line in value.splitlines()]
     long = [line for line in lines if len(line) >= _LINE and not line.startswith("-----")]
-    for each in (value, *long):
-        yield each
+    for text in (value, *long):
+        yield text
         for safe in _SAFE:
-            for quoted in (quote(each, safe=safe), quote(each, safe=f"{safe} ").replace(" ", "+")):
+            for quoted in (quote(text, safe=safe), quote(text, safe=f"{safe} ").replace(" ", "+")):
                 first, *others = quoted.split("%")
                 yield quoted
                 yield "%".join([first, *(part[:2].lower() + part[2:] for part in others)])
-        for written in (json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1]):
+        for written in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
             careful = written
             for letter in "<>&'":
                 careful = careful.replace(letter, f"\\u{ord(letter):04x}")
             # The last is JSON that is a text in JSON.
             yield from (written, written.replace("/", "\\/"), careful, json.dumps(written)[1:-1])
-        escaped = html.escape(each)
-        yield from (html.escape(each, quote=False), escaped, escaped.replace("&#x27;", "'"))
+        escaped = html.escape(text)
+        yield from (html.escape(text, quote=False), escaped, escaped.replace("&#x27;", "'"))
         yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
-        yield from (repr(each)[1:-1], repr(each.encode())[2:-1])
-        yield from (each.encode().hex(), each.encode().hex().upper())
+        yield from (repr(text)[1:-1], repr(text.encode())[2:-1])
+        yield from (text.encode().hex(), text.encode().hex().upper())
 
 
 def _base64_cores(secret: bytes) -> Iterator[str]:

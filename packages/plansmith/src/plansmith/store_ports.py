@@ -27,7 +27,7 @@ class News(NamedTuple):
     number: int
 
 
-class PlanStore(Protocol):
+class JournalStore(Protocol):
     """The least that a store must do: keep journals and results, for one process.
 
     Args of methods:
@@ -225,7 +225,7 @@ class Document(NamedTuple):
 
 
 @runtime_checkable
-class Store(PlanStore, Protocol):
+class Store(JournalStore, Protocol):
     """What our stores do besides: lists, documents, repairs, deletion, and claims of runs.
 
     Args of methods:
@@ -272,7 +272,7 @@ class Store(PlanStore, Protocol):
         """
         ...
 
-    # Lists and sums, without reading journals.
+    # Lists and totals, without reading journals.
 
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
@@ -288,7 +288,7 @@ class Store(PlanStore, Protocol):
         """
         ...
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         """Returns the open runs whose summary is missing or older than their last event."""
         ...
 
@@ -297,7 +297,7 @@ class Store(PlanStore, Protocol):
         ...
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        """Returns the sums of all summaries, by the day when the run was created."""
+        """Returns the totals of all summaries, by the day when the run was created."""
         ...
 
     async def planned(self) -> Sequence[PlanningFacts]:

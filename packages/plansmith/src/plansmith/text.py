@@ -24,7 +24,7 @@ _HIDDEN: Final = lazy_pattern(
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet may take a cell for a formula, be it after spaces or in full width."""
+    """Tells whether a spreadsheet may take a cell for a formula, after spaces or in full width."""
     first = unicodedata.normalize("NFKC", text.lstrip()[:1])
     return first in _FORMULA or text[:1] in _CONTROL
 

@@ -18,8 +18,8 @@ from plansmith.testing import FakeTool, FakeTools, MemoryStore
 from plansmith.testing.claim_contracts import ClaimsContract
 from plansmith.testing.contracts import (
     ClockContract,
+    JournalStoreContract,
     PlannerContract,
-    PlanStoreContract,
     SecretsContract,
     ToolSourceContract,
 )
@@ -126,9 +126,9 @@ def test_a_store_that_takes_events_of_a_lost_claim_fails_the_suite() -> None:
 
 @pytest.mark.parametrize("kind", [DamagesEnds, AltersResults])
 def test_a_store_whose_runs_end_damaged_fails_the_suite(kind: type[MemoryStore]) -> None:
-    failed = failing(PlanStoreContract, **of(kind))
+    failed = failing(JournalStoreContract, **of(kind))
     assert "test_a_run_that_was_run_is_whole_folds_and_has_all_its_results" in failed
 
 
 def test_a_good_store_passes_the_suite() -> None:
-    assert failing(PlanStoreContract, **of(MemoryStore)) == []
+    assert failing(JournalStoreContract, **of(MemoryStore)) == []

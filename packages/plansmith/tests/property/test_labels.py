@@ -86,7 +86,7 @@ async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
     setattr(app.runs.registry.conversations, "results", found)  # noqa: B010
     options = RunOptions(thread="talk", message=2)
     run = (await app.runs.create(NewRun("next", plan, options=options, by="ada"))).run
-    assert set(run.earlier) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())
+    assert set(run.pins) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
     asked = 0

@@ -89,7 +89,7 @@ def _plan(args: argparse.Namespace) -> int | None:
             how = {
                 "answer": "" if run.plan else run.reason,
                 "picks": [each.to_json() for each in made[-1].picks] if made else [],
-                "metrics": run.metrics.to_json() if run.metrics is not None else None,
+                "figures": run.figures.to_json() if run.figures is not None else None,
             }
             ui.print_json({**run_json(run, session), **how})
         elif run.plan is None:

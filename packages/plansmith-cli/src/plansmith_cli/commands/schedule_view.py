@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith import Misconfigured, Plan, Refused, Run
 from plansmith.plan.data import Json
-from plansmith.plan.schedules import Fire, Part, Schedule, parts
+from plansmith.plan.schedules import Fire, Schedule, TimedPlan, plans_by_time
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, next_fires, require_valid_timing, zone_of
 from plansmith.text import clip, safe
@@ -154,11 +154,11 @@ class Offer(NamedTuple):
         return bool(self.plan.schedules) and self.fields.get("timing") is None
 
     @property
-    def parts(self) -> list[tuple[Timing, Plan]]:
+    def timed_plans(self) -> list[tuple[Timing, Plan]]:
         """What would be a schedule each: when, and what; without what runs once."""
         if self.is_several:
-            every: list[Part] = parts(self.plan)
-            return [(part.timing, part.plan) for part in every if part.timing is not None]
+            every: list[TimedPlan] = plans_by_time(self.plan)
+            return [(timed.timing, timed.plan) for timed in every if timed.timing is not None]
         timing: Timing | None = self.fields.get("timing") or self.plan.schedule
         if timing is None:
             raise wrong("no times are given", "--cron, --daily, --every or --at")
@@ -166,13 +166,13 @@ class Offer(NamedTuple):
 
     async def show(self, session: Session) -> None:
         """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
-        for timing, plan in self.parts:
+        for timing, plan in self.timed_plans:
             require_valid_timing(timing)
             await session.smith.schedules.require_unattended(plan)
         await require_runnable(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
-        for timing, plan in self.parts:
+        for timing, plan in self.timed_plans:
             steps = ", ".join(safe(step.id) for step in plan.steps)
             when = safe(own(timing.sentence))
             line = own_text("It would run unattended, {timing}; next:", timing=when)
@@ -187,7 +187,7 @@ class Offer(NamedTuple):
         approval = ("--approve-plan", self.plan.hash)
         command = f"… {' '.join(approval)}"
         if "run" in self.fields:
-            flags = [] if self.is_several else _flags(self.parts[0][0])
+            flags = [] if self.is_several else _flags(self.timed_plans[0][0])
             source = ("--run", str(self.fields["run"]), *flags)
             command = session.command("schedule", "add", *source, *approval)
         unapproved = Sentence("Nothing is scheduled without your approval of this plan:")
@@ -218,7 +218,7 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
                 "timing": timing.to_json() | {"timezone": timing.timezone},
                 "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
             }
-            for timing, _ in offer.parts
+            for timing, _ in offer.timed_plans
         ]
         times: dict[str, Json] = {"times": [*occurrences]} if offer.is_several else occurrences[0]
         print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})

@@ -148,7 +148,7 @@ def main() -> int:
     for name, step in run.steps.items():
         if "/" in name:
             continue  # a part of another step
-        if step.settled and step.result_hash:
+        if step.counts_as_done and step.result_hash:
             found["results"][name] = step.result
         elif step.status is StepStatus.FAILED:
             found["failed"][name] = str(step.error)

@@ -42,7 +42,7 @@ async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
     registry = session.smith.runs.registry
     plan = plan if run is not None else await registry.pinned(plan)
     templates = dict(run.templates) if run is not None and run.templates else {}
-    templates = templates or dict(await registry.contents(plan))
+    templates = templates or dict(await registry.template_plans(plan))
     callees, agents = await registry.callees(), {each.name: each for each in registry.agents()}
     _refuse(plan, templates)
     found = check_plan(plan, list(callees.specs.values()), agents=list(agents.values()))

@@ -138,7 +138,7 @@ def step_lines(
         yield f"     {sentence.in_language(rule, locale)}"
     if step.needed:
         yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needed))))}"
-    for ref in dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step)):
+    for ref in dict.fromkeys(ref.step for ref in step.input_refs() if is_earlier(ref.step)):
         run, name = earlier_parts(ref)
         yield f"     {words['earlier'].format(step=safe(name), run=safe(run))}"
     if step.why:

@@ -21,7 +21,7 @@ from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, ChatModel, ContextBlock, JournalStore, Message, ToolSource
 from plansmith.runs.replan import Rounds
 from plansmith_compat import turns
 from plansmith_compat.calling import KnownContext
@@ -96,7 +96,7 @@ class DeerFlow:
         model: ChatModel | str | None = None,
         agents: Sequence[Agent],
         tools: Sequence[ToolLike] = (),
-        store: str | PlanStore = "memory",
+        store: str | JournalStore = "memory",
         configuration: Configuration | None = None,
         **more: Unpack[Options],
     ) -> None:
@@ -247,7 +247,7 @@ class DeerFlow:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns the planning metrics of all runs, and which of DeerFlow's targets are met."""
-        found = (await self.smith.runs.lists.sums()).planning
+        found = (await self.smith.runs.lists.totals()).planning
         met: dict[str, Json] = {
             name: least <= float(str(found[name])) <= most
             for name, (least, most) in TARGETS.items()

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack, cast
 
-from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, ChatModel, JournalStore, Message, ToolSource
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
 from plansmith_compat.deerflow.llms import AIMessage, GraphMessage, HumanMessage, prompt_messages
@@ -31,7 +31,7 @@ class WorkflowOptions(TypedDict, total=False):
     model: ChatModel | str | None
     tools: Sequence[ToolSource]
     agents: Sequence[Agent]
-    store: str | PlanStore
+    store: str | JournalStore
     ask: Ask
     show: Callable[[str], None]
     thread_id: str

@@ -24,7 +24,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
-from plansmith.ports import Call, ChatModel, PlanStore
+from plansmith.ports import Call, ChatModel, JournalStore
 from plansmith.runs.replan import Rounds
 from plansmith_compat.calling import await_value, run_reviewed, verdict_of
 from plansmith_compat.openmanus import book
@@ -140,7 +140,7 @@ class PlanningFlow(BaseFlow):
         agents: Any,
         *,
         model: ChatModel | str | None = None,
-        store: str | PlanStore | None = None,
+        store: str | JournalStore | None = None,
         max_input_tokens: int | None = None,
         **data: Any,
     ) -> None:

@@ -12,7 +12,7 @@ from plansmith.arguments import store_of
 from plansmith.clock import SystemClock
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Clock, JournalStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith_compat.calling import await_value, in_own_loop
@@ -101,7 +101,7 @@ class PlanningTool(BaseTool):
     def __init__(
         self,
         *,
-        store: str | PlanStore = "memory",
+        store: str | JournalStore = "memory",
         clock: Clock | None = None,
         by: Actor = book.AGENT,
         raises: bool = False,

@@ -146,7 +146,7 @@ def _writable(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
         why = ""
         if step.disabled:
             why = Sentence("it is switched off")
-        elif any(ref.step in gone for ref in step.refs()):
+        elif any(ref.step in gone for ref in step.input_refs()):
             why = Sentence("it needs what SAGE cannot give it")
         elif not isinstance(step, (ToolStep, ReplyStep, AskStep)):
             why = Sentence("{title} has no {kind} steps", title=TITLE, kind=step.kind)

@@ -17,7 +17,7 @@ from plansmith.errors import ModelFailed, PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
-from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
+from plansmith.plan.planning import Planned, PlanRequest, is_empty_fallback
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
@@ -414,9 +414,9 @@ class LLMPlanner(MapFunction):
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
         plan, reply = planned.plan, text.strip()[:_MOST_TEXT]
-        if planned.metrics.degraded and planned.draft is None and reply:
+        if planned.figures.degraded and planned.draft is None and reply:
             return [{"type": "reply", "text": reply}]
-        if planned.metrics.degraded:
+        if planned.figures.degraded:
             plan = self._usable(planned, keeps)
         elif plan is not None and len(plan.steps) > self.max_steps:
             # Our limit does not count replies; SAGE's counts every step of the list.
@@ -433,7 +433,7 @@ class LLMPlanner(MapFunction):
             return [{**NOTHING}]
         if plan.degraded:
             self.problems += (left_behind(plan.degraded),)
-            self.failure = plan.degraded if only_stands_in(plan) else ""
+            self.failure = plan.degraded if is_empty_fallback(plan) else ""
         # Losses of the plan itself are left out: its goal is the query, which the caller has.
         self.problems += tuple(each for each in writing.lost if each.step is not None)
         steps = Steps(cast("list[PlanStep]", writing.value))

@@ -23,7 +23,7 @@ from plansmith.plan.run import Run, RunStatus, Steps, StepState, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
-from plansmith.ports import ChatModel, PlanStore
+from plansmith.ports import ChatModel, JournalStore
 from plansmith.review.policy import Environment, acting_calls, acting_steps
 from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
@@ -265,7 +265,7 @@ class AgentRuntime(MapFunction):
         *,
         memory: Any = None,
         model: ChatModel | str | None = None,
-        store: str | PlanStore = "memory",
+        store: str | JournalStore = "memory",
         review: Review | None = None,
         replan: Literal["never", "on_failure", "after_each"] = "never",
         replans: int = 0,
@@ -287,7 +287,7 @@ class AgentRuntime(MapFunction):
         self.run: Run | None = None
         self.result: StepResult | None = None
         # Kept open, so that a question can still be answered.
-        self._store: str | PlanStore = MemoryStore() if store == "memory" else store
+        self._store: str | JournalStore = MemoryStore() if store == "memory" else store
         self._review = review
 
     @property

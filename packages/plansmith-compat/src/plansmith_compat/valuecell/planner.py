@@ -14,7 +14,7 @@ from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.schedules import parts, timing_of
+from plansmith.plan.schedules import plans_by_time, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.ports import Agent, ChatModel
 from plansmith_compat import turns
@@ -240,9 +240,9 @@ class ExecutionPlanner:
             return plan.thought or "Planner gave no tasks."
         if question := conversations.guidance_in(plan):
             return question
-        for part in (each for each in parts(plan) if each.timing is not None):
+        for timed in (each for each in plans_by_time(plan) if each.timing is not None):
             try:
-                await smith.schedules.require_unattended(part.plan)
+                await smith.schedules.require_unattended(timed.plan)
             except Refused as refused:
                 return str(refused)
         # A named agent gets the words as they are, also those that say when.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from plansmith.errors import ToolFailed
-from plansmith.file_ports import UNSEEN, Content, FileChange, Preview
+from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.refs import fill, find
@@ -35,7 +35,7 @@ class _UnwrittenFolder(Folder):
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         self.check_writable(name)
         check_size(name, data, most)
-        before, after = self.content(name), Content.of(data)
+        before, after = self.content(name), FileContent.of(data)
         if before is not None and before != after:
             check_free(name, overwrite=overwrite)
         self.changes.append(FileChange(self.plain(name), before, after))
@@ -49,18 +49,18 @@ class _UnwrittenFolder(Folder):
         before = self.read(name, most=most) if self._is_there(name) else None
         data = change(before)
         check_size(name, data, most)
-        was = None if before is None else Content.of(before)
-        self.changes.append(FileChange(self.plain(name), was, Content.of(data), is_edit=True))
+        was = None if before is None else FileContent.of(before)
+        self.changes.append(FileChange(self.plain(name), was, FileContent.of(data), is_edit=True))
         return data
 
-    def content(self, name: str) -> Content | None:
+    def content(self, name: str) -> FileContent | None:
         if not self._is_there(name):
             return None
         with self.opened(name) as file:
             state = os.fstat(file.fileno())
             if state.st_size > _MOST_BYTES:
-                return Content(None, state.st_size, repr(stamp(state)).encode())
-            return Content.of(file.read())
+                return FileContent(None, state.st_size, repr(stamp(state)).encode())
+            return FileContent.of(file.read())
 
     def check_writable(self, name: str) -> None:
         """Refuses what the call itself would refuse to write."""

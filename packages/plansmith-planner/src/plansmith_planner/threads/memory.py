@@ -184,7 +184,7 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         about = Sentence("The step {step}: {title}.", step=named.id, title=title)
         if callee:
             about = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
-        sources = sorted({ref.step for ref in named.refs()})
+        sources = sorted({ref.step for ref in named.input_refs()})
         uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
         failed = [each.text for each in errors if each.step == named.id]
         yield ReplyGiven(_all(about, _reason(named.why), uses, *failed), step=named.id)
@@ -257,7 +257,7 @@ def _sources(
     while todo:
         name = todo.pop()
         given: set[str] = set()
-        for ref in steps[name].refs() if name not in seen else ():
+        for ref in steps[name].input_refs() if name not in seen else ():
             with suppress(ReferenceFailed):  # one of several that may be missing
                 if ref.step in texts and _has(value_text(lookup(ref, results)), word):
                     given.add(ref.step)

@@ -9,7 +9,7 @@ from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint
 from plansmith.check.names import reads
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.planning import PlanningFigures, stands_in
+from plansmith.plan.planning import PlanningFigures, is_fallback
 from plansmith_planner.language.constraints import read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
@@ -240,4 +240,4 @@ def test_a_plan_stands_in_where_planning_failed(
     made: Plan, failed: bool | None, expected: bool
 ) -> None:
     figures = None if failed is None else PlanningFigures(degraded=failed)
-    assert stands_in(made, figures) is expected
+    assert is_fallback(made, figures) is expected

@@ -175,7 +175,7 @@ async def test_a_named_passthrough_agent_gets_the_request_unchanged_without_a_mo
     assert step.title == "Run Stock_Watcher"
     assert step.to_json()["agent"] == "Stock_Watcher"
     assert decided.query == "watch {{AAPL}} <<x>>"
-    assert list(step.refs()) == []
+    assert list(step.input_refs()) == []
 
 
 async def test_a_template_skips_the_model_too(scripted: Script) -> None:

@@ -252,7 +252,7 @@ def preview_view(found: fp.Preview | None) -> JsonObject:
     return {"files": files, "seen": found.seen, "would_fail": found.error}
 
 
-def _text(content: fp.Content | None) -> str | None:
+def _text(content: fp.FileContent | None) -> str | None:
     if content is None or content.data is None or content.size > 1_000_000:
         return None
     return fp.as_text(content.data)

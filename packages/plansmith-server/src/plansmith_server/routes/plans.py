@@ -112,9 +112,9 @@ async def check_plan(
     goal = run.request if run else ""
     agents = registry.agents()
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
-    earlier = await registry.usable_results(run.options, run.earlier) if run else NO_RESULTS
-    plan = earlier.named(await registry.pinned(read))
-    problems = (*notes, *await intake.check(plan, earlier), *earlier.notes(plan))
+    usable = await registry.usable_results(run.options, run.pins) if run else NO_RESULTS
+    plan = usable.named(await registry.pinned(read))
+    problems = (*notes, *await intake.check(plan, usable), *usable.notes(plan))
     specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
     workload = Workload(plan, specs, cards)
     past = (await intake.past()).measured(workload.names)
@@ -124,7 +124,7 @@ async def check_plan(
         "hash": plan.hash,
         "problems": [problem_view(each) for each in problems],
         "estimate": {**expected.to_json(), "basis": expected.basis},
-        "effects": await v.effects_view(smith, plan, await registry.contents(plan)),
+        "effects": await v.effects_view(smith, plan, await registry.template_plans(plan)),
         "rules": v.rules_view(plan),
     }
     return view, plan

@@ -260,20 +260,20 @@ async def skip(ask: Ask, *, step: b.Short) -> Answer:
 @route("GET /v1/metrics", "look")
 async def metrics(ask: Ask) -> Answer:
     """Sums up tokens and costs of all runs, by status, day and model."""
-    sums = await ask.runs.lists.sums()
+    totals = await ask.runs.lists.totals()
     days = [
         {"day": day, "runs": each.runs, "tokens": each.tokens, "cost_usd": str(each.money)}
-        for day, each in sorted(sums.days.items())
+        for day, each in sorted(totals.days.items())
     ]
     return {
-        "runs": sums.statuses,
-        "tokens": sum(each.tokens for each in sums.days.values()),
-        "cost_usd": str(sum((each.money for each in sums.days.values()), Decimal(0))),
+        "runs": totals.statuses,
+        "tokens": sum(each.tokens for each in totals.days.values()),
+        "cost_usd": str(sum((each.money for each in totals.days.values()), Decimal(0))),
         "by_day": days,
         "by_model": [
-            {"model": name, **sums.models[name]._asdict()} for name in sorted(sums.models)
+            {"model": name, **totals.models[name]._asdict()} for name in sorted(totals.models)
         ],
-        "planning": {**sums.planning},
+        "planning": {**totals.planning},
     }
 
 

@@ -183,7 +183,7 @@ async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
     wiring = ServerWiring(Settings(store=f"sqlite:///{tmp_path / 'runs.db'}"))
     server = make_state(wiring, log=Log(log), tools=[], store=MemoryStore())
 
-    async def sum_up() -> None:
+    async def store_summaries() -> None:
         if failure is not None:
             raise failure
         await asyncio.Event().wait()
@@ -192,7 +192,7 @@ async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
         adopting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server.smith.runs.lists, "sum_up", sum_up)
+    monkeypatch.setattr(server.smith.runs.lists, "store_summaries", store_summaries)
     monkeypatch.setattr(server.background, "_adopt_orphans", adopt_orphans)
     tasks = [asyncio.create_task(each) for each in upkeep.upkeep(server)]
     try:

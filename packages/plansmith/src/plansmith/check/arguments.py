@@ -145,7 +145,7 @@ def _certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> l
     is_open = not is_false and arguments.has_placeholders(path)
     if keyword in ("anyOf", "oneOf"):
         branches = [
-            [fault for each in branch for fault in _certain(each, arguments)]
+            [fault for inner in branch for fault in _certain(inner, arguments)]
             for branch in detail["context"]
         ]
         return [] if is_open and not all(branches) else _meant(branches, path, error)
@@ -158,8 +158,8 @@ def _meant(
 ) -> list[CertainError]:
     """Returns the errors of the only branch with the right type or discriminator, or of all."""
     wrong = [
-        [kind for each in branch if (each.keyword, each.path) == ("type", path)
-         for kind in each.detail["types"]]
+        [kind for flaw in branch if (flaw.keyword, flaw.path) == ("type", path)
+         for kind in flaw.detail["types"]]
         for branch in branches
     ]  # fmt: skip
     typed = [branch for branch, types in zip(branches, wrong, strict=True) if branch and not types]
@@ -167,7 +167,7 @@ def _meant(
         branch
         for branch in typed
         if not any(
-            each.keyword in ("const", "enum") and len(each.path) == len(path) + 1 for each in branch
+            flaw.keyword in ("const", "enum") and len(flaw.path) == len(path) + 1 for flaw in branch
         )
     ]
     for likely in (typed, tagged):

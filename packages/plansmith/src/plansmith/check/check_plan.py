@@ -47,22 +47,22 @@ def check_plan(
     parameters: Collection[str] | None = None,
     max_steps: int | None = None,
     constraints: Iterable[Constraint] | None = None,
-    earlier: UsableResults = NO_RESULTS,
+    usable: UsableResults = NO_RESULTS,
 ) -> list[Problem]:
     """Returns what is wrong with a plan: errors, warnings and notes.
 
     `Plansmith.check` adds what looks like a mistake, its templates and its secrets.
-    `parameters` are what a template's plan may refer to, `earlier` results of earlier runs that a
+    `parameters` are what a template's plan may refer to, `usable` results of earlier runs that a
     plan of a conversation may use.
     """
     catalogue = Catalogue.of(tools)
     problems = [*_check_ids(plan, max_steps)]
     if plan.schedule or plan.schedules:
         problems += _check_schedule(plan)
-    flow = Flow(plan, catalogue, earlier.values)
+    flow = Flow(plan, catalogue, usable.values)
     calls = _Calls(flow, agents, templates)
     for step in plan.steps:
-        problems += _check_references(step, flow, parameters or (), earlier)
+        problems += _check_references(step, flow, parameters or (), usable)
         if step.timeout_s is not None or step.kind == "map":
             problems += _check_limits(step)
         problems += calls.check(step)
@@ -134,7 +134,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_references(
-    step: AnyStep, flow: Flow, parameters: Collection[str], earlier: UsableResults
+    step: AnyStep, flow: Flow, parameters: Collection[str], usable: UsableResults
 ) -> Iterator[Problem]:
     steps = flow.plan.by_id
     for found in step.references:
@@ -143,9 +143,9 @@ def _check_references(
         if found.ref is None:
             code, hint = ("PS311", _TEXT_HINT) if found.in_text else ("PS303", _JSON_HINT)
             yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
-        elif not (runs or step.is_own(found) or name in earlier.values):
+        elif not (runs or step.is_own(found) or name in usable.values):
             if refs.is_earlier(name):
-                yield _unusable(step.id, name, found.where, earlier)
+                yield _unusable(step.id, name, found.where, usable)
             else:
                 yield from _check_source(step, found.ref, found.where, flow.plan, parameters)
         if found.ref is not None and found.ref.path:
@@ -159,16 +159,16 @@ def _check_references(
             yield problem("PS302", message, hint=near, step=step.id, path=("after", position))
 
 
-def _unusable(step: str, ref: str, where: Path, earlier: UsableResults) -> Problem:
+def _unusable(step: str, ref: str, where: Path, usable: UsableResults) -> Problem:
     """Returns the problem that this plan may not use an earlier result, or that it is gone."""
     run, name = refs.earlier_parts(ref)
-    code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
+    code = "ps.earlier_gone" if ref in usable.results else "ps.earlier_unusable"
     hint = Sentence(
         "only a plan of a conversation can use results, those of its "
         "earlier messages: give the value itself, or fetch it in the "
         "plan"
     )
-    if listed := earlier.listed():
+    if listed := usable.listed():
         hint = Sentence("the results of earlier messages are {results}", results=listed)
     return problem("PS316", Sentence(code, run=run, step=name), hint=hint, step=step, path=where)
 

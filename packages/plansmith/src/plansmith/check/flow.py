@@ -35,24 +35,24 @@ _INSTEAD: Final = {("repeat", "ask"): "hint.repeat_ask", ("repeat", "reply"): "h
 class Flow:
     """Knows the outputs of a plan's steps, as far as schemas describe them.
 
-    `earlier` are the values of earlier runs that the plan uses, which are known as they are.
+    `earlier_values` are those of earlier runs that the plan uses, which are known as they are.
     """
 
     def __init__(
-        self, plan: Plan, tools: Catalogue, earlier: Mapping[str, Json] | None = None
+        self, plan: Plan, tools: Catalogue, earlier_values: Mapping[str, Json] | None = None
     ) -> None:
         self.plan = plan
         self.tools = tools
-        self._earlier = earlier or {}
+        self._earlier_values = earlier_values or {}
         self._outputs: dict[str, Shape] = {}
 
     def output(self, ref: Ref, within: st.MapStep | None) -> Shape:
         """Returns the shape of what a reference points at, in a map step or outside of one."""
         if ref.step == ITEM:
             source = _ANY if within is None else self._item(within, ref)
-        elif ref.step in self._earlier:
+        elif ref.step in self._earlier_values:
             try:
-                kind = kind_of_value(lookup(ref, self._earlier))
+                kind = kind_of_value(lookup(ref, self._earlier_values))
             except ReferenceFailed:
                 return _ANY  # reported where its path is followed
             return Shape.of({"type": kind})
@@ -97,7 +97,7 @@ class Flow:
         ref, within = found.ref, step if step.kind == "map" else None
         if ref is None or (depth := self._lost(ref, within)) is None:
             return
-        key, is_earlier = str(ref.path[depth]), ref.step in self._earlier
+        key, is_earlier = str(ref.path[depth]), ref.step in self._earlier_values
         here = self.output(Ref(ref.step, ref.path[:depth]), within)
         below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
         about = {"ref": str(ref), "step": ref.step, "key": key}
@@ -122,11 +122,11 @@ class Flow:
 
     def _lost(self, ref: Ref, within: st.MapStep | None) -> int | None:
         """Returns the place of the first key in a reference that does not exist."""
-        if ref.step not in self._earlier:
+        if ref.step not in self._earlier_values:
             return self.output(ref, within).lost
         for depth in range(len(ref.path)):
             try:
-                lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier)
+                lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier_values)
             except ReferenceFailed:
                 return depth
         return None

@@ -166,8 +166,10 @@ class _Linter:
             called = self.called[step.id]
             if called is None or not called.states_effect:
                 continue
-            sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
-            found_out = any(each is None or each.kind != "ask" for each in sources)
+            used = [
+                self.by_id.get(ref.step) for ref in step.input_refs() if ref.step not in RESERVED
+            ]
+            found_out = any(each is None or each.kind != "ask" for each in used)
             if not found_out or self.above[step.id] & asking:
                 continue
             final = called.spec.effect is Effect.FINAL

@@ -69,7 +69,7 @@ class Names:
 
 
 def reads(spec: ToolSpec) -> bool:
-    """Whether calling the tool changes nothing.
+    """Tells whether calling the tool changes nothing.
 
     If the effect is not stated, running the tool counts as a write. For warnings the name is a
     better guide, where a planner is installed that can read it.
@@ -113,8 +113,8 @@ class KnownTool:
     def lists_fields(self) -> bool:
         """Whether its input schema lists the fields of an object, and says nothing of others."""
         return any(
-            isinstance(each.get("properties"), dict) and OPENERS.isdisjoint(each)
-            for each in objects_in(self.spec.input_schema)
+            isinstance(form.get("properties"), dict) and OPENERS.isdisjoint(form)
+            for form in objects_in(self.spec.input_schema)
         )
 
     @cached_property

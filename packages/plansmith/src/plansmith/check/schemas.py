@@ -348,7 +348,7 @@ class Shape:
     @cached_property
     def properties(self) -> list[str]:
         tables = (form.get("properties") for form in self.forms)
-        return [*dict.fromkeys(key for each in tables if isinstance(each, dict) for key in each)]
+        return [*dict.fromkeys(key for table in tables if isinstance(table, dict) for key in table)]
 
     @cached_property
     def is_open(self) -> bool:
@@ -367,7 +367,7 @@ class Shape:
             found = [_member(form, key) for form in forms]
             schemas = [each for each in found if each is not None]
             declared = [each for each in schemas if each is not _UNDECLARED]
-            forms = [form for each in declared for form in self.document.forms(each)]
+            forms = [form for schema in declared for form in self.document.forms(schema)]
             if lost is None and not forms:
                 lost = depth
             if len(declared) < len(schemas) or len(forms) > _MOST_FORMS:

@@ -111,7 +111,7 @@ def _reached(run: Run, asked: e.QuestionAsked, environment: Environment) -> list
 
 
 def may_continue(run: Run, asked: e.QuestionAsked, value: Json, environment: Environment) -> bool:
-    """Returns whether what waits for an answer goes on: false for a no before a change.
+    """Tells whether what waits for an answer goes on: false for a no before a change.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
     neither a yes nor a no raises `Refused`, unless another step uses it.

@@ -85,7 +85,7 @@ class Group:
 
     @property
     def over(self) -> bool:
-        """Tells whether no part can change any more: the others need one that failed."""
+        """Whether no part can change any more: the others need one that failed."""
         ended = len(self.done) + len(self.failed) == len(self.parts)
         if ended or not self.failed:
             return ended
@@ -97,7 +97,7 @@ class Group:
 
     @property
     def left_out(self) -> bool:
-        """Tells whether it is unfinished only because a person skipped parts."""
+        """Whether it is unfinished only because a person skipped parts."""
         return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
 
     def error(self) -> str:
@@ -170,7 +170,7 @@ class RoundGroup(Group):
 
     @property
     def over(self) -> bool:
-        """Tells whether no round follows."""
+        """Whether no round follows."""
         return self._is_met or bool(self._flaw) or bool(self.failed)
 
     def error(self) -> str:

@@ -322,7 +322,7 @@ async def load_results(store: Store, run: Run) -> dict[str, Json]:
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
-        if step.result_hash and step.settled
+        if step.result_hash and step.counts_as_done
     }
     return await _load(store, done)
 
@@ -337,7 +337,7 @@ async def readable_results(store: Store, run: Run) -> dict[str, Json]:
     """Loads the results of a damaged run that can still be read."""
     results: dict[str, Json] = {}
     for name, step in run.steps.items():
-        if step.settled and step.result_hash:
+        if step.counts_as_done and step.result_hash:
             with suppress(JournalDamaged):
                 results[name] = await store.get(step.result_hash)
     return results
@@ -358,7 +358,7 @@ async def load_values(store: Store, run: Run) -> dict[str, Json]:
     A result of an earlier run that is gone or was altered is left out: what uses it fails.
     """
     values = await load_results(store, run)
-    for ref, digest in run.earlier.items():
+    for ref, digest in run.pins.items():
         with suppress(JournalDamaged):
             values[ref] = await store.get(digest)
     return values

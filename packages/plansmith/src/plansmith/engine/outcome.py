@@ -132,7 +132,7 @@ def instead_of_result(
 
 
 def was_refused(run: Run, step: str) -> bool:
-    """Whether a step failed only because a person refused its values, or those of its parts."""
+    """Tells whether a step failed only because a person refused its values, or a part's."""
     parts = (each for name, each in run.steps.items() if name.startswith(f"{step}/"))
     broken = [each for each in parts if each.status is StepStatus.FAILED] or [run.steps[step]]
     return all(each.error_kind == "refused" for each in broken)

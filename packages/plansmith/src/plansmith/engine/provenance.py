@@ -57,7 +57,7 @@ def data_sources(
     `refs` are the references to follow, by default all of the unit's.
     """
     sources: dict[str, None] = {}
-    for ref in unit.step.refs() if refs is None else refs:
+    for ref in unit.step.input_refs() if refs is None else refs:
         name = f"{unit.scope}{ref.step}"
         if ref.step in RESERVED:
             parent = units.get(unit.parent or "")

@@ -172,7 +172,7 @@ class UnitStates:
         if self.skipped_by_plan and not (unit.is_item or unit.is_round):
             skipped = self.skipped_without_result(unit.scope)
             through = (each for need in unit.step.needed for each in unit.off.get(need, ()))
-            because = unit.step.skipped_with(skipped) if skipped else ""
+            because = unit.step.blocked_by(skipped) if skipped else ""
             because = because or next((each for each in through if each in skipped), "")
             if because:
                 # One skipped because of a failure passes that on: what was approved is missing.

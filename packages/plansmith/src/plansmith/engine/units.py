@@ -69,12 +69,12 @@ class Unit(msgspec.Struct, eq=False):
 
     @property
     def is_item(self) -> bool:
-        """Tells whether it is for one item of a map step."""
+        """Whether it is for one item of a map step."""
         return not self.is_round and self.parent is not None and self.scope != f"{self.parent}/"
 
     @property
     def is_group(self) -> bool:
-        """Tells whether it has parts: a map, a plan, or a step that is repeated."""
+        """Whether it has parts: a map, a plan, or a step that is repeated."""
         return self.step.kind in ("map", "plan") or self.step.repeat is not None
 
 
@@ -128,7 +128,7 @@ def _filled(inputs: dict[str, Json], values: Mapping[str, Json]) -> dict[str, Js
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the values that a reply refers to, by the text of the reference."""
     values = Values(results, unit)
-    return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
+    return {str(ref): lookup(ref, values) for ref in unit.step.input_refs()}
 
 
 def plan_units(plan: Plan) -> dict[str, Unit]:

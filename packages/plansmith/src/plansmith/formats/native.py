@@ -101,8 +101,8 @@ def try_read_plan(source: object) -> Plan | list[Problem]:
 def read(value: object) -> Plan | list[Problem]:
     """Reads a plan from a plain value."""
     found = [
-        problem(_FLAW_CODES[each.kind], each.message, hint=_FLAW_HINTS[each.kind], path=each.path)
-        for each in flaws(value)
+        problem(_FLAW_CODES[flaw.kind], flaw.message, hint=_FLAW_HINTS[flaw.kind], path=flaw.path)
+        for flaw in flaws(value)
     ]
     if found:
         return _shortened(found)

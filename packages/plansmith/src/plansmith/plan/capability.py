@@ -38,7 +38,7 @@ class Effect(StrEnum):
 
 
 def is_freed(name: str, effect: Effect, patterns: Sequence[str]) -> bool:
-    """Whether settings free a call from questions, by patterns of names.
+    """Tells whether settings free a call from questions, by patterns of names.
 
     What cannot be undone has to be named whole: a pattern also fits tools that come later.
     """

@@ -48,7 +48,8 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK_DIGITS: Final = 16  # digits of a hash
-# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away.
+# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away, so it may
+# write anything (here a number) for objects that it does not know.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
 
 
@@ -231,7 +232,7 @@ def call_mark(inputs: Json, stored: Content | None = None) -> str:
 
 
 def same(left: Json, right: Json) -> bool:
-    """Whether two JSON values are the same; True, 1 and 1.0 are three values."""
+    """Tells whether two JSON values are the same; True, 1 and 1.0 are three values."""
     return canonical_json(left) == canonical_json(right)
 
 
@@ -324,7 +325,7 @@ def _key_flaw(key: object, path: Path) -> Flaw:
 
 
 def _is_plain(value: Json) -> bool:
-    """Whether a value surely has no flaw; takes a third as long as `flaws`: it keeps no paths."""
+    """Tells whether a value surely has no flaw; takes a third as long as `flaws`."""
     texts: list[Any] = []
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -346,7 +347,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _are_texts(values: list[Any]) -> bool:
-    """Whether values are texts that UTF-8 can hold."""
+    """Tells whether values are texts that UTF-8 can hold."""
     try:
         "".join(values).encode()
     except (TypeError, UnicodeEncodeError):

@@ -251,7 +251,7 @@ def undone_edits(base: Plan, person: Plan, replan: Plan) -> list[str]:
     for step in edits.changed:
         theirs, mine = replan.by_id.get(step.id), person.by_id[step.id]
         if theirs is None or any(
-            not same(_found(theirs, each.path), _found(mine, each.path)) for each in step.fields
+            not same(_found(theirs, field.path), _found(mine, field.path)) for field in step.fields
         ):
             undone.append(step.id)
     return undone

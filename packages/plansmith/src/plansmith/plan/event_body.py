@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 else:
     JsonField = Any
 
-    class ShownField(metaclass=ABCMeta):  # noqa: B024 - only a name that texts are registered for
+    # msgspec calls hooks only for types that it does not know, so it must not know this one as str.
+    class ShownField(metaclass=ABCMeta):  # noqa: B024 - nothing is ever made of it
         """The type of a field with a sentence, or with words that were given as they are."""
 
-    ShownField.register(str)  # both are texts
+    ShownField.register(str)  # what the hook returns must be an instance of the type
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -139,11 +140,11 @@ def _special_fields(kind: type[EventBody]) -> tuple[list[tuple[str, object]], li
     """Returns the fields that may equal a default that is another object, and those of any JSON."""
     fields = msgspec.structs.fields(kind)
     compared: list[tuple[str, object]] = [
-        (each.name, each.default)
-        for each in fields
-        if isinstance(each.default, (str, Record)) and each.default != ""
+        (field.name, field.default)
+        for field in fields
+        if isinstance(field.default, (str, Record)) and field.default != ""
     ]
-    return compared, [each.name for each in fields if each.type is Any]
+    return compared, [field.name for field in fields if field.type is Any]
 
 
 def read_field(kind: type[Any], value: object) -> object:

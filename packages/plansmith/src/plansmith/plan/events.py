@@ -124,7 +124,7 @@ class PlanProposed(PlanningBody, frozen=True, kw_only=True):
 
     `origin` is who made it, and `acts` are the steps that change something, by what was known of
     their tools then. `templates` are the plans of the templates that it runs, at every depth, by
-    name, and `earlier` the content hashes of the results of earlier runs that it uses: the run uses
+    name, and `pins` the content hashes of the results of earlier runs that it uses: the run uses
     exactly these. `restores` is the number of the event whose plan stands again.
     """
 
@@ -134,10 +134,10 @@ class PlanProposed(PlanningBody, frozen=True, kw_only=True):
     cause: ShownField = ""
     acts: tuple[str, ...] = ()
     estimate: planning.Estimate | None = None
-    metrics: planning.PlanningFigures | None = None
+    figures: planning.PlanningFigures | None = None
     picks: tuple[planning.PickedTool, ...] = ()
     templates: dict[str, Plan] = {}
-    earlier: dict[str, str] = {}
+    pins: dict[str, str] = {}
     restores: Count = 0
 
 

@@ -240,13 +240,13 @@ class _Fold:
             acts=body.acts,
             templates=body.templates,
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
-            earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,
+            pins={**body.pins, **self.run.pins} if body.pins else self.run.pins,
             approved="",
             drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
             estimate=body.estimate,
-            metrics=body.metrics,
+            figures=body.figures,
             revisions=self.run.revisions + 1,
             removed_steps=removed,
             change_asked=False,
@@ -530,6 +530,6 @@ def _waiting_again(step: StepState) -> StepState:
 
 
 _HANDLERS: Final = {
-    each: cast("Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, each.type))
-    for each in e.EVENT_TYPES
+    event_type: cast("Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, event_type.type))
+    for event_type in e.EVENT_TYPES
 }

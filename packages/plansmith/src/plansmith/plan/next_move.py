@@ -94,7 +94,7 @@ def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None)
 
 
 def goes_on(run: Run) -> bool:
-    """Whether the run continues without a decision or an answer from anybody."""
+    """Tells whether the run continues without a decision or an answer from anybody."""
     match next_move(run):
         case MakePlan() | EndOrReplan() | Execute(needs_start=False):
             return True
@@ -103,7 +103,7 @@ def goes_on(run: Run) -> bool:
 
 
 def sees_first(run: Run) -> bool:
-    """Whether the person wants to see every plan of the run before any step runs."""
+    """Tells whether the person wants to see every plan of the run before any step runs."""
     return run.options.mode == "review"
 
 
@@ -134,7 +134,7 @@ def _asking(steps: StepIndex) -> list[str]:
 
 
 def _can_start(run: Run, steps: StepIndex) -> bool:
-    """Whether a step runs, or can start, while others wait for an answer."""
+    """Tells whether a step runs, or can start, while others wait for an answer."""
     if run.calls_open or run.startable_steps:
         return True
     if steps.count(StepStatus.WAITING, parts=True):

@@ -218,5 +218,5 @@ def substance(step: StepFields) -> dict[str, Any]:
 
 
 def differ(before: StepFields, after: StepFields) -> bool:
-    """Whether two steps do something else: their titles and reasons do not count."""
+    """Tells whether two steps do something else: their titles and reasons do not count."""
     return not same(substance(before), substance(after))

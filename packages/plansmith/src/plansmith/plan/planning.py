@@ -166,25 +166,25 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     picks: tuple[PickedTool, ...] = ()
     text: str = ""
-    metrics: PlanningFigures = field(default_factory=PlanningFigures)
+    figures: PlanningFigures = field(default_factory=PlanningFigures)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
     read_results: bool = False
     origin: PlanOrigin = "model"
 
 
-def only_stands_in(plan: Plan) -> bool:
-    """Whether a plan is a fallback without any call, which nobody should approve.
+def is_empty_fallback(plan: Plan) -> bool:
+    """Tells whether a plan is a fallback without any call, which nobody should approve.
 
     A plan made by rules is degraded too, but if it calls tools it can be approved.
     """
     return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
 
 
-def stands_in(plan: Plan, made: PlanningFigures | None) -> bool:
-    """Whether a plan was put in place of one that the model could not make.
+def is_fallback(plan: Plan, made: PlanningFigures | None) -> bool:
+    """Tells whether a plan was put in place of one that the model could not make.
 
     A plan made by rules is marked too, but nothing failed when it was made; nor when it is
     run again, where nobody planned.
     """
-    return bool(plan.degraded) and (only_stands_in(plan) if made is None else made.degraded)
+    return bool(plan.degraded) and (is_empty_fallback(plan) if made is None else made.degraded)

@@ -196,5 +196,5 @@ def problem(
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:
-    """Whether any of the problems stops the plan."""
+    """Tells whether any of the problems stops the plan."""
     return any(each.severity is Severity.ERROR for each in problems)

@@ -330,7 +330,7 @@ def value_line(value: Json, width: int = WIDTH) -> str:
     return clip(safe(json_text(value) if ref is None else str(ref)), width)
 
 
-def filled(instruction: str, results: Mapping[str, Json]) -> str:
+def fill_by_ref_text(instruction: str, results: Mapping[str, Json]) -> str:
     """Returns the instruction with its references replaced; inserted text is never parsed again."""
     return "".join(
         value_text(results[str(piece)])

@@ -202,7 +202,7 @@ class StepState(FrozenStruct, frozen=True):
         return mark_in(self.key) if self.inputs else ""
 
     @property
-    def settled(self) -> bool:
+    def counts_as_done(self) -> bool:
         """Whether it is done, or skipped as the plan says."""
         return self.status is StepStatus.DONE or bool(self.rule)
 
@@ -228,7 +228,7 @@ class StepIndex:
 
     def add(self, name: str, step: StepState) -> None:
         self.named.setdefault((step.status, is_part(name)), {})[name] = None
-        if step.result_hash and step.settled:
+        if step.result_hash and step.counts_as_done:
             self.unread[name] = None
 
     def remove(self, name: str, step: StepState) -> None:
@@ -315,10 +315,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         reason: Why the run is as it is, in words.
         plan: The current plan.
         templates: The plans of the templates that the plan uses.
-        earlier: The hashes of the results of earlier runs that its plans have used, by reference.
+        pins: The hashes of the results of earlier runs that its plans have used, by reference.
         problems: What checking the plan has found.
         estimate: What the plan may take: time, tokens, money.
-        metrics: How planning went.
+        figures: How planning went.
         revisions: How many plans were proposed.
         approved: The hash of the approved plan.
         approved_plan: The plan that a person approved last, or that needed no approval; a person
@@ -381,10 +381,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     reason: str = ""
     plan: Plan | None = None
     templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])
-    earlier: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    pins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
-    metrics: PlanningFigures | None = None
+    figures: PlanningFigures | None = None
     revisions: int = 0
     approved: str = ""
     approved_plan: ApprovedPlan | None = None
@@ -512,9 +512,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         for name, state in self.steps.items():
             if state.status is not StepStatus.DONE or root_of(name) not in self.acts:
                 continue
-            for each in state.result if isinstance(state.result, list) else [state.result]:
-                path = each.get("path") if isinstance(each, dict) else None
-                if isinstance(each, dict) and isinstance(path, str) and not each.get("deleted"):
+            for item in state.result if isinstance(state.result, list) else [state.result]:
+                path = item.get("path") if isinstance(item, dict) else None
+                if isinstance(item, dict) and isinstance(path, str) and not item.get("deleted"):
                     found.append(path)
         return tuple(dict.fromkeys(found))
 
@@ -551,9 +551,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         if not not_started:
             return ()
         # Each step is looked at once here, and not once for each step that waits for it.
-        unsettled = {name for name, step in self.steps.items() if not step.settled}
+        not_done = {name for name, step in self.steps.items() if not step.counts_as_done}
         return tuple(
-            name for name in not_started if name in before and before[name].isdisjoint(unsettled)
+            name for name in not_started if name in before and before[name].isdisjoint(not_done)
         )
 
     @property

@@ -22,7 +22,7 @@ from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing, due, last_due, next_fires
 
 
-class Part(NamedTuple):
+class TimedPlan(NamedTuple):
     """The steps of a plan that run at the same times, as a plan; None for those that run once."""
 
     timing: Timing | None
@@ -48,20 +48,20 @@ def conflicting_times(plan: Plan) -> Iterator[tuple[str, str]]:
                 yield step, other
 
 
-def parts(plan: Plan) -> list[Part]:
+def plans_by_time(plan: Plan) -> list[TimedPlan]:
     """Returns one plan for each time at which steps run, in the order of their first steps.
 
-    A step's questions go with it, so that nobody takes such a part for one that asks nothing.
+    A step's questions go with it, so that nobody takes such a plan for one that asks nothing.
     """
     if not plan.schedules:
-        return [Part(plan.schedule, plan)]
-    found: list[Part] = []
+        return [TimedPlan(plan.schedule, plan)]
+    found: list[TimedPlan] = []
     for timing in dict.fromkeys(timing_of(plan, step.id) for step in plan.steps):
         own = {step.id for step in plan.steps if timing_of(plan, step.id) == timing}
         own |= upstream(plan.needs, own)
         steps = tuple(step for step in plan.steps if step.id in own)
         own_plan = plan.replace(steps=steps, schedule=timing, schedules={}, id=None)
-        found.append(Part(timing, own_plan))
+        found.append(TimedPlan(timing, own_plan))
     return found
 
 
@@ -100,8 +100,8 @@ class Schedule(Record):
     It runs a plan, a template with its parameters, or a request that is planned anew each time.
     Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
     its tools have the hashes in `tools`. `approver` is the user whose token approved it, where the
-    name in `approved_by` does not tell it. Instants up to `settled` are handled; failures are
-    counted from `watched` on.
+    name in `approved_by` does not tell it. Instants up to `handled_until` are handled; failures are
+    counted from `failures_since` on.
     """
 
     id: str
@@ -129,8 +129,8 @@ class Schedule(Record):
     folder: str = ""
     tools: dict[str, str] = Field(default_factory=dict)
     created: Instant
-    settled: Instant
-    watched: Instant
+    handled_until: Instant
+    failures_since: Instant
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
@@ -142,8 +142,8 @@ class Schedule(Record):
 
     def next(self, **changes: Any) -> Self:
         """Returns the next version; no time that was handled is due again."""
-        settled = max(self.settled, changes.pop("settled", self.settled))
-        return self.replace(version=self.version + 1, settled=settled, **changes)
+        handled_until = max(self.handled_until, changes.pop("handled_until", self.handled_until))
+        return self.replace(version=self.version + 1, handled_until=handled_until, **changes)
 
     @property
     def state(self) -> str:
@@ -152,12 +152,12 @@ class Schedule(Record):
 
     def upcoming(self) -> datetime | None:
         """The next time that was not handled yet."""
-        found = due(self.timing, after=self.settled, until=_FAR, anchor=self.created)
+        found = due(self.timing, after=self.handled_until, until=_FAR, anchor=self.created)
         return next(found, None)
 
     def coming(self, now: datetime, *, count: int = 5) -> list[datetime]:
         """Returns the next times in UTC; none while it is paused."""
-        after = max(self.settled, now)
+        after = max(self.handled_until, now)
         count = 0 if self.paused else count
         return next_fires(self.timing, after=after, anchor=self.created, count=count)
 
@@ -226,7 +226,7 @@ class Pending(NamedTuple):
 
     fires: tuple[tuple[datetime, FireKind], ...] = ()
     passed: tuple[datetime, str] | None = None
-    settled: datetime | None = None
+    handled_until: datetime | None = None
 
 
 def pending(schedule: Schedule, now: datetime) -> Pending:
@@ -242,7 +242,7 @@ def pending(schedule: Schedule, now: datetime) -> Pending:
     missed, word = schedule.missed, Sentence("missed")
     begin = last - _MOMENT
     if missed is Missed.ALL:
-        begin = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
+        begin = max(schedule.handled_until, now - timedelta(minutes=schedule.window_minutes))
         word = Sentence("missed, and older than the window")
     elif missed is Missed.ONE:
         word = Sentence("missed; the next run makes up for it")
@@ -257,8 +257,10 @@ def _kind(schedule: Schedule, at: datetime, now: datetime) -> FireKind:
     return FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE
 
 
-def _last(schedule: Schedule, until: datetime) -> datetime | None:
-    return last_due(schedule.timing, after=schedule.settled, until=until, anchor=schedule.created)
+def _last(schedule: Schedule, now: datetime) -> datetime | None:
+    return last_due(
+        schedule.timing, after=schedule.handled_until, until=now, anchor=schedule.created
+    )
 
 
 def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
@@ -266,7 +268,7 @@ def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime,
     last = _last(schedule, now)
     if last is None:
         return None
-    some = due(schedule.timing, after=schedule.settled, until=last, anchor=schedule.created)
+    some = due(schedule.timing, after=schedule.handled_until, until=last, anchor=schedule.created)
     found = list(islice(some, _COUNTED))
     if len(found) == 1:
         return last, word
@@ -287,7 +289,7 @@ def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
     ended = [
         (fire.ended, fire.state)
         for fire in fires
-        if fire.state in judged and fire.ended is not None and fire.ended > schedule.watched
+        if fire.state in judged and fire.ended is not None and fire.ended > schedule.failures_since
     ]
     states = [state for _, state in sorted(ended, reverse=True)]
     return sum(1 for _ in takewhile(lambda state: state is FireState.FAILED, states))

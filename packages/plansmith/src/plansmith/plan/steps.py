@@ -150,7 +150,7 @@ class StepFields(Record):
         rule = found.where[0] in AFTERWARDS
         return rule and found.ref is not None and found.ref.step == self.id
 
-    def skipped_with(self, skipped: Collection[str]) -> str:
+    def blocked_by(self, skipped: Collection[str]) -> str:
         """Returns a skipped step that this one cannot run without; empty if it can run.
 
         Of the steps in a `$first`, one that was not skipped is enough.
@@ -167,7 +167,7 @@ class StepFields(Record):
         whole = (names[0] for names in firsts.values() if all(each in skipped for each in names))
         return next((each for each in self.after if each in skipped), "") or next(whole, "")
 
-    def refs(self) -> Iterator[Ref]:
+    def input_refs(self) -> Iterator[Ref]:
         """Returns the well-formed references to values that the step works with, without rules."""
         own = (found for found in self.references if not _is_in_rule(found.where))
         return (found.ref for found in own if found.ref is not None)
@@ -277,7 +277,7 @@ class ReplyStep(StepFields):
     style: ReplyStyle = "worded"
     ref_fields = ("instruction",)
 
-    def skipped_with(self, skipped: Collection[str]) -> str:
+    def blocked_by(self, skipped: Collection[str]) -> str:
         """Returns the first step it needs if all are skipped: with some, it says what there is."""
         missing = sorted(self.needed & {*skipped})
         return missing[0] if missing and len(missing) == len(self.needed) else ""

@@ -1,4 +1,4 @@
-"""The summary of a run: what lists, sums and estimates need of it, without its journal."""
+"""The summary of a run: what lists, totals and estimates need of it, without its journal."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def summary_of(run: Run) -> RunSummary:
     """Returns the summary of a run; of a damaged one, at its last good event."""
     status, steps = run.status, run.steps.index
     planning = run.plan is None and not run.questions and not run.paused
-    figures = run.metrics
+    figures = run.figures
     if run.plan is None and status is RunStatus.FAILED:
         figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
     total = len(run.plan.steps) if run.plan is not None else 0

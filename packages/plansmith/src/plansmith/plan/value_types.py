@@ -65,11 +65,11 @@ def output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     `TypedDict` may have further keys.
     """
     schema = adapter.json_schema(mode="serialization")
-    for each in (schema, *cast("dict[str, dict[str, Any]]", schema.get("$defs", {})).values()):
-        if each.pop(_OPEN, False):
-            each.pop("additionalProperties", None)
-        elif "properties" in each:
-            each.setdefault("additionalProperties", False)
+    for form in (schema, *cast("dict[str, dict[str, Any]]", schema.get("$defs", {})).values()):
+        if form.pop(_OPEN, False):
+            form.pop("additionalProperties", None)
+        elif "properties" in form:
+            form.setdefault("additionalProperties", False)
     return schema
 
 

@@ -14,7 +14,6 @@ from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
-from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
@@ -34,8 +33,7 @@ _LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 _PRICED: Final = (
-    *(e.StepDone, e.StepFailed, e.Triaged, e.PlanProposed),
-    *(PrefetchEnded, PlanningFailed),
+    e.StepDone | e.StepFailed | e.Triaged | e.PlanProposed | e.PrefetchEnded | e.PlanningFailed
 )
 
 
@@ -58,7 +56,7 @@ def report_of(run: Run, events: Sequence[e.Event], locale: str = "") -> Report:
     for name, state in run.steps.items():
         # It may not have been read, or whoever got the run may have changed it.
         with suppress(TypeError, ValueError):
-            if state.settled and content_of(state.result).digest == state.result_hash:
+            if state.counts_as_done and content_of(state.result).digest == state.result_hash:
                 kept[name] = state.result
     return make_report(run, kept, events, locale)
 
@@ -115,7 +113,7 @@ def make_report(
         failures=tuple(
             Failure(name, ending.outcome(name), in_language(state.error, locale))
             for name, state in run.steps.items()
-            if not state.settled or state.rule == "error"
+            if not state.counts_as_done or state.rule == "error"
         ),
         decisions=tuple(decisions(events, words)),
         took=ending.took(),
@@ -189,7 +187,7 @@ class _Ending:
         not_done: list[str] = []
         for step in run.plan.steps if run.plan else ():
             state = run.steps.get(step.id)
-            if step.disabled or state is None or (state.settled and state.rule != "error"):
+            if step.disabled or state is None or (state.counts_as_done and state.rule != "error"):
                 continue
             if step.id not in acts and state.status is not StepStatus.UNKNOWN:
                 continue
@@ -225,13 +223,13 @@ class _Ending:
             key = without if not replies else "lost_reply" if lost else "nothing"
             return Answer(), (words[key],)
         step, text = made[-1], str(self.results[made[-1].id])
-        refs = dict.fromkeys(ref.step for ref in step.refs())
+        refs = dict.fromkeys(ref.step for ref in step.input_refs())
         earlier = [name for name in refs if is_earlier(name)]
         seen = (step.needed - RESERVED).union(earlier)
         checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
         notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
         # The text of a reply that another step gets has no marks of sources.
-        is_used = any(ref.step == step.id for each in plan.steps for ref in each.refs())
+        is_used = any(ref.step == step.id for other in plan.steps for ref in other.input_refs())
         if checked.uncited and not is_used:
             notes.append(words["uncited"].format(count=checked.uncited))
         if len(text) > _LONGEST_ANSWER:

@@ -86,10 +86,10 @@ def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
 
 def early_reads(run: Run, words: Words) -> Iterator[Line]:
     """Yields the reads before the plan was complete, and whether a step used them."""
-    for each in run.prefetches.values():
-        text = words["read_early" if each.step else "read_early_unused"].format(tool=each.tool)
-        text += f": {_short(in_language(each.error, words['locale']))}" if each.error else ""
-        yield Line(text, each.step, "", each.started_at)
+    for read in run.prefetches.values():
+        text = words["read_early" if read.step else "read_early_unused"].format(tool=read.tool)
+        text += f": {_short(in_language(read.error, words['locale']))}" if read.error else ""
+        yield Line(text, read.step, "", read.started_at)
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Line]:

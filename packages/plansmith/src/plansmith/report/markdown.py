@@ -94,9 +94,9 @@ def _blocks(text: str, *, cites: bool) -> Iterator[str]:
 
 
 def _failures(report: Report) -> Iterator[str]:
-    for each in report.failures:
-        reason = f": {line(each.reason)}" if each.reason else ""
-        yield f"{coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
+    for failure in report.failures:
+        reason = f": {line(failure.reason)}" if failure.reason else ""
+        yield f"{coded(failure.step)} {report.words[f'is_{failure.status}']}{reason}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:

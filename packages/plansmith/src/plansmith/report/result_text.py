@@ -105,11 +105,11 @@ def _block(value: Json, cite: str, language: str) -> Iterator[str]:
     if isinstance(value.get("rows"), int):
         yield f"rows: {rest.pop('rows')}{cite}"
         yield ""
-    for key, each in lists.items():
+    for key, items in lists.items():
         if len(lists) > 1:
             yield f"{_unmarked(key)}:{cite}"
         named = columns if key == "rows" else ()
-        yield from _many(each, cite, columns=named, language=language)
+        yield from _many(items, cite, columns=named, language=language)
         yield ""
     if rest:
         yield from _bullet(rest, 0, cite)
@@ -190,7 +190,7 @@ def _inline(value: Json) -> str:
         return ""
     if any(isinstance(each, list) or (isinstance(each, dict) and "text" in each) for each in value):
         return ""
-    text = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
+    text = "; ".join(line[2:] for item in value for line in _bullet(item, 0))
     return text if len(text) <= _LONGEST_INLINE else ""
 
 

@@ -55,13 +55,13 @@ class PlannedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The surroundings of a step: keys of the steps before, bound values, map lists."""
+    """The surroundings of a step: keys of the steps before, bound values, conditions."""
 
     prefix: str = ""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     item: str = ""
-    lists: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     around: tuple[tuple[str, str], ...] = ()
     before: tuple[str, ...] = ()
     depth: int = 0
@@ -146,8 +146,8 @@ class PlanCalls:
             # What may make a call happen, or stand in for a result, is part of what was approved.
             rules = {name: each for name, each in step.stored().items() if name in _COVERED}
             ruled = self._value(rules, scope)
-            around = [("call.under", each) for each in rule_sentences(step)[::-1]]
-            scope = replace(scope, lists=(*scope.lists, ruled), around=(*around, *scope.around))
+            around = *(("call.under", each) for each in rule_sentences(step)[::-1]), *scope.around
+            scope = replace(scope, conditions=(*scope.conditions, ruled), around=around)
         if isinstance(step, st.MapStep):
             key = self._map(step, place, scope)
         elif isinstance(step, st.PlanStep):
@@ -156,7 +156,7 @@ class PlanCalls:
             own = {name: each for name, each in step.stored().items() if name not in _NOT_IN_KEY}
             key = self._value(own, scope)
             if step.callee:
-                return self._call(step, place, scope, content_hash([key, [*scope.lists]]))
+                return self._call(step, place, scope, content_hash([key, [*scope.conditions]]))
             if step.kind == "ask":  # equal questions at two places have different answers
                 key = content_hash([key, place])
         return content_hash([key, ruled]) if ruled else key
@@ -175,7 +175,7 @@ class PlanCalls:
             scope,
             prefix=f"{place}/",
             item=over,
-            lists=(*scope.lists, content_hash([over, step.most])),
+            conditions=(*scope.conditions, content_hash([over, step.most])),
             around=(("call.each", value_line(step.over, _VALUE)), *scope.around),
             before=self._before[place],
         )

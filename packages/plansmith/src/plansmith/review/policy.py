@@ -89,7 +89,7 @@ def _reason(change: ActingCall, policy: ReviewPolicy) -> Sentence:
     active, tool, effect = change
     step, plan = active.step, active.plan
     sources: list[str] = []
-    for name in dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED):
+    for name in dict.fromkeys(ref.step for ref in step.input_refs() if ref.step not in RESERVED):
         source = plan.by_id.get(name)
         if is_earlier(name):
             sources.append(source_name(name))

@@ -60,7 +60,7 @@ def _verdict(run: Run, acting: Collection[str], passed_over: list[str]) -> RunSt
     if passed_over:
         return RunStatus.PARTLY_DONE
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
-    missing = {name for name in active if not run.steps[name].settled}
+    missing = {name for name in active if not run.steps[name].counts_as_done}
     any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
     skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and any_done and missing == skipped and not missing & {*acting}

@@ -76,7 +76,7 @@ class PlanEditing:
             run = journal.run
         origin: PlanOrigin = "person" if who.kind == "person" else "program"
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
-        taken = await self._intake.take_in(made, run.options, run.earlier)
+        taken = await self._intake.take_in(made, run.options, run.pins)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         keeping.require_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
@@ -229,7 +229,7 @@ def _again(old: Run, by: e.Who) -> NewRun:
         options=old.options,
         origin=Origin(kind="run", id=old.id),
         folder=old.folder,
-        pins=old.earlier,
+        pins=old.pins,
     )
 
 

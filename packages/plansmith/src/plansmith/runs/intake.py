@@ -96,13 +96,13 @@ class Proposal:
     `body` is its event, to which `propose` adds what follows from the plan, and `values` what that
     refers to. `created` begins a new run; `start` and `then` are events before and after the plan.
     A person reviews it for `reasons` of its own and those of the policy, and sees the approved
-    calls that it `drops`; `review_events` are written instead. `earlier` are the results of earlier
+    calls that it `drops`; `review_events` are written instead. `usable` are the results of earlier
     runs that it may use, if known.
     """
 
     body: e.PlanProposed
     _: KW_ONLY
-    earlier: UsableResults | None = None
+    usable: UsableResults | None = None
     created: e.RunCreated | None = None
     start: Sequence[e.Entry] = ()
     then: Sequence[e.Entry] = ()
@@ -145,10 +145,10 @@ class PlanIntake:
         sources = registry.sources
         self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
 
-    async def check(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
+    async def check(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
-        `earlier` are the results of earlier runs that the plan may use, by default none.
+        `usable` are the results of earlier runs that the plan may use, by default none.
         """
         snapshot = await self.registry.snapshot()
         facts = snapshot.facts_of(plan)
@@ -157,9 +157,9 @@ class PlanIntake:
         if template.runs_templates(plan):
             known = await self.registry.load_templates()
             of_templates = template.template_problems(plan, known)
-        if known or earlier.results:
-            used, tools = await used_results(plan, earlier), snapshot.catalogue
-            found = check_plan(plan, tools, agents=snapshot.agents, templates=known, earlier=used)
+        if known or usable.results:
+            used, tools = await used_results(plan, usable), snapshot.catalogue
+            found = check_plan(plan, tools, agents=snapshot.agents, templates=known, usable=used)
         else:
             found = facts.problems
         # Which secrets are set may change at any time.
@@ -171,9 +171,9 @@ class PlanIntake:
             problems += await rehearsal.rehearsal_problems(plan, callees.specs, rehearse)
         return problems
 
-    async def usable(self, plan: Plan, earlier: UsableResults = NO_RESULTS) -> list[Problem]:
+    async def require_valid(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns the warnings of a plan; raises `PlanInvalid` if it has errors."""
-        problems = await self.check(plan, earlier)
+        problems = await self.check(plan, usable)
         if has_errors(problems):
             raise PlanInvalid([each for each in problems if each.severity == "error"])
         return problems
@@ -185,10 +185,10 @@ class PlanIntake:
 
         The plan comes back with its templates, and names of earlier results, written out.
         """
-        earlier = await self.registry.usable_results(options, pins)
-        plan = earlier.named(await self.registry.pinned(body.plan))
-        problems = (*body.problems, *await self.usable(plan, earlier))
-        return Proposal(body.replace(plan=plan, problems=problems), earlier=earlier)
+        usable = await self.registry.usable_results(options, pins)
+        plan = usable.named(await self.registry.pinned(body.plan))
+        problems = (*body.problems, *await self.require_valid(plan, usable))
+        return Proposal(body.replace(plan=plan, problems=problems), usable=usable)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
@@ -199,17 +199,17 @@ class PlanIntake:
         )
         pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
-            earlier = proposal.earlier or await self.registry.usable_results(options, run.earlier)
-            results = earlier.results
+            usable = proposal.usable or await self.registry.usable_results(options, run.pins)
+            results = usable.results
             pins = {each: results[each].hash for each in facts.uses if each in results}
-            problems += tuple(each for each in earlier.notes(plan) if each not in problems)
+            problems += tuple(each for each in usable.notes(plan) if each not in problems)
         past = (await self.past()).measured(facts.workload.names)
         templates = facts.environment.templates
         body = proposal.body.replace(
             acts=acting_steps(facts.changes),
             problems=problems,
             estimate=facts.workload.estimate(past, self.price_per_million),
-            earlier=pins,
+            pins=pins,
             # Finished steps keep the templates they ran with.
             templates={**run.templates, **templates} if templates else {},
         )

@@ -72,7 +72,7 @@ def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> li
     for name in plan.by_id:
         # A condition that did not hold is looked at again; what comes after it is not new for that.
         state = old.steps.get(name)
-        is_done = state is not None and state.settled and state.rule != "error"
+        is_done = state is not None and state.counts_as_done and state.rule != "error"
         if not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan):
             stale.add(name)
     repeated = _with_downstream(stale, plan)
@@ -181,16 +181,16 @@ def _resets_by_person(
     run: Run, plan: Plan, changed: Collection[str], again: Collection[str]
 ) -> Iterator[e.AnyBody]:
     # A plan that went on without a step goes on without it still, with what it did meanwhile.
-    settled = {name for name, state in run.steps.items() if state.settled}
+    done = {name for name, state in run.steps.items() if state.counts_as_done}
     running = {name for name, state in run.steps.items() if state.status is StepStatus.RUNNING}
     going_on = {name for name in plan.by_id if name in running and name not in again}
-    again = {*again, *_with_downstream(plan.by_id.keys() - settled, plan)}
+    again = {*again, *_with_downstream(plan.by_id.keys() - done, plan)}
     # The rounds of a step that is being repeated stay, if nothing changes what they do.
     again -= {name for name in going_on if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
         root = root_of(name)
         # One that goes on where it was keeps the parts that it has done.
-        stays = root in going_on and (state.settled or state.wakes_at is not None)
+        stays = root in going_on and (state.counts_as_done or state.wakes_at is not None)
         stays = stays or (is_left_out(state) and root not in changed)
         if root in again and not stays:
             yield from _wait_again(name, state, if_done=True)
@@ -209,7 +209,7 @@ def fixed_steps(run: Run) -> list[AnyStep]:
     doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
     doubts |= _unknown_steps(run).keys()
     steps = run.plan.steps if run.plan else ()
-    return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
+    return [step for step in steps if run.steps[step.id].counts_as_done or step.id in doubts]
 
 
 def with_fixed_steps(

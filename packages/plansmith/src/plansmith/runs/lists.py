@@ -1,4 +1,4 @@
-"""Lists, counts and sums up runs by their summaries; reads only journals that have none yet."""
+"""Lists, counts and adds up runs by their summaries; reads only journals that have none yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNTOLD: Final = ""
 
 
 @dataclass(slots=True)
-class DaySum:
+class DayUsage:
     """Runs, tokens and cost of the runs of one day."""
 
     runs: int = 0
@@ -36,16 +36,16 @@ class DaySum:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSums:
+class RunTotals:
     """What all runs together are and cost, and how they were planned."""
 
     statuses: Mapping[str, int]
-    days: Mapping[str, DaySum]
+    days: Mapping[str, DayUsage]
     models: Mapping[str, ModelUse]
     planning: Mapping[str, Json]
 
 
-def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
+def average_figures(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
     """Returns averages: parse success, steps, iterations, time, tokens and cost."""
     count = len(figures)
     if not count:
@@ -111,7 +111,7 @@ class RunLists:
         size = _PAGE if origin or until else min(limit, _PAGE)
         while len(runs) < limit:
             page = await self._store.headlines(statuses=asked, before=before, text=text, limit=size)
-            listed = await self._summed(page)
+            listed = await self._with_summaries(page)
             runs += [summary for each, summary in listed if is_wanted(each, summary)]
             # They come in the order of their creation, but clocks differ, and are set back: only
             # behind a page of runs that are all too old is there no other.
@@ -124,12 +124,12 @@ class RunLists:
         lost = set(working) - await self._journals.ownership.in_use(working)
         return [replace(each, interrupted=True) if each.run in lost else each for each in runs]
 
-    async def sums(self) -> RunSums:
+    async def totals(self) -> RunTotals:
         """Returns the numbers of runs by status and day, their costs, and how they were planned."""
-        await self.sum_up(executing=True)
-        totals, planned = await self._store.day_totals(), await self._store.planned()
-        days = defaultdict[str, DaySum](DaySum)
-        for day, cost, runs, tokens in totals:
+        await self.store_summaries(executing=True)
+        by_day, planned = await self._store.day_totals(), await self._store.planned()
+        days = defaultdict[str, DayUsage](DayUsage)
+        for day, cost, runs, tokens in by_day:
             days[day].runs += runs
             days[day].tokens += tokens
             days[day].money += Decimal(cost) * runs
@@ -140,7 +140,7 @@ class RunLists:
                 spent[name] += use.tokens
         models = {name: ModelUse(calls[name], spent[name]) for name in calls}
         figures = [each.figures for each in planned if each.figures is not None]
-        return RunSums(await self.status_counts(), days, models, planning_metrics(figures))
+        return RunTotals(await self.status_counts(), days, models, average_figures(figures))
 
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""
@@ -149,21 +149,21 @@ class RunLists:
             store, size = self._store, _RUNS_A_PAGE
             while page := await store.headlines(statuses=[_UNTOLD], before=before, limit=size):
                 before = page[-1].run
-                counts.update(one.status.value for _, one in await self._summed(page))
+                counts.update(one.status.value for _, one in await self._with_summaries(page))
         return dict(counts)
 
-    async def sum_up(self, *, executing: bool = False) -> None:
+    async def store_summaries(self, *, executing: bool = False) -> None:
         """Stores the summaries of all runs that have none of their last event.
 
         It may be interrupted at any time, and done by several processes at once. Runs that are
         being executed are left out, unless `executing`: theirs are stored when they come to rest.
         """
-        every = await self._store.unsummed()
+        every = await self._store.without_summary()
         some = [each for each in every if executing or each.status != RunStatus.RUNNING]
         for start in range(0, len(some), _RUNS_A_PAGE):
-            await self._keep(await self._summed(some[start : start + _RUNS_A_PAGE]))
+            await self._keep(await self._with_summaries(some[start : start + _RUNS_A_PAGE]))
 
-    async def _summed(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
+    async def _with_summaries(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
         """Returns the summaries of runs; reads the journals of those without a current one."""
         found = await asyncio.gather(*map(self._summary, page))
         pairs = [(each, one) for each, one in zip(page, found, strict=True) if one is not None]

@@ -18,7 +18,7 @@ from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, only_stands_in
+from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, is_empty_fallback
 from plansmith.plan.problem import Problem, Severity, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
@@ -167,7 +167,7 @@ class RunPlanning:
         triaged = e.Triaged(decision=planned.decision, reason=planned.reason)
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
-            if planned.plan and not only_stands_in(planned.plan):
+            if planned.plan and not is_empty_fallback(planned.plan):
                 proposal = replace(proposed(planned), start=[triaged])
                 await self.propose(journal, planned, proposal)
                 return
@@ -228,7 +228,7 @@ class RunPlanning:
             agents=self.registry.agents(),
             templates=[*(name for name in templates if "@" not in name), *versions],
             sources=callees.tools,
-            earlier=await self.registry.usable_results(options, request.pins),
+            usable=await self.registry.usable_results(options, request.pins),
         )
         planned = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
@@ -336,7 +336,7 @@ class RunPlanning:
             texts = replan.texts_of(run, results)
             request = replace(request, findings=texts)
         planned = await self.make(request, results=reads)
-        budget.spend("replan", planned.metrics.usage)
+        budget.spend("replan", planned.figures.usage)
         budget.settle("replan")
         if planned.plan is not None and not planned.plan.degraded:
             return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
@@ -368,8 +368,8 @@ class RunPlanning:
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
-        earlier = await self.registry.usable_results(run.options, run.earlier)
-        problems = [*await self.intake.check(plan, earlier), *problems]
+        usable = await self.registry.usable_results(run.options, run.pins)
+        problems = [*await self.intake.check(plan, usable), *problems]
         flaw = await self._flaw(journal, plan, problems)
         if cause.kind == "rethink":
             if plan.hash == before.hash:
@@ -424,7 +424,7 @@ def proposed(planned: Planned, *, cause: str = "") -> Proposal:
         origin=planned.origin,
         cause=cause,
         picks=planned.picks,
-        metrics=planned.metrics,
+        figures=planned.figures,
         **_costs(planned),
     )
     return Proposal(body, values=recorded_exchanges(planned))
@@ -437,7 +437,7 @@ def recorded_exchanges(planned: Planned) -> list[Json]:
 
 def _costs(planned: Planned) -> dict[str, Any]:
     """Returns what planning used, and where its model calls are recorded, as fields of an event."""
-    costs: dict[str, Any] = {**spending(planned.metrics.usage)}
+    costs: dict[str, Any] = {**spending(planned.figures.usage)}
     if planned.exchanges:
         costs["record"] = content_of([*planned.exchanges]).digest
         costs["models"] = models = dict[str, tuple[int, int]]()
@@ -476,7 +476,7 @@ def _clarifications(events: Sequence[e.Event]) -> list[str]:
 def _request(run: Run, feedback: str) -> PlanRequest:
     """Returns the request of a run for another plan."""
     return PlanRequest(
-        run.request, run.options, previous=run.plan, feedback=feedback, pins=run.earlier
+        run.request, run.options, previous=run.plan, feedback=feedback, pins=run.pins
     )
 
 

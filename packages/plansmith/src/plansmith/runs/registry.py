@@ -165,18 +165,18 @@ class Registry:
             return plan
         return template.pinned(plan, await self.load_templates())
 
-    async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
+    async def template_plans(self, plan: Plan | None) -> Mapping[str, Plan]:
         """Returns the plans of the templates that a plan runs, at every depth."""
         if plan is None or not template.runs_templates(plan):
             return {}
-        return template.contents(plan, await self.load_templates())
+        return template.template_plans(plan, await self.load_templates())
 
     async def environment(
         self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
     ) -> Environment:
         """Returns the tools, the agents, and a plan's present or given templates."""
         environment = (await self.snapshot()).environment
-        found = templates or await self.contents(plan)
+        found = templates or await self.template_plans(plan)
         return replace(environment, templates=found) if found else environment
 
     async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:

@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import Ref, filled, pieces, value_text, without_citations
+from plansmith.plan.refs import Ref, fill_by_ref_text, pieces, value_text, without_citations
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ReplyStep, ReplyStyle
@@ -75,7 +75,7 @@ class Replies:
         The text of an agent is Markdown; that of a tool is data.
         """
         if brief.style != "results" or not brief.results:
-            return filled(brief.instruction, brief.results)
+            return fill_by_ref_text(brief.instruction, brief.results)
         steps = self._run.plan.by_id if self._run.plan else {}
         parts = [" ".join(_own_words(brief).split())]
         for ref, value in brief.results.items():
@@ -90,7 +90,7 @@ class Replies:
 
 def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
     """Returns the instructions of replies whose text other steps get, in templates and maps too."""
-    found = {ref.step for step in plan.steps for ref in step.refs()}
+    found = {ref.step for step in plan.steps for ref in step.input_refs()}
     replies = [step for step in plan.steps if isinstance(step, ReplyStep) and step.id in found]
     inner = [step.each for step in plan.steps if isinstance(step, MapStep)]
     below = [step for each in templates for step in each.steps]
@@ -99,7 +99,7 @@ def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
 
 
 def _needs_no_words(brief: ReplyBrief) -> bool:
-    """Whether an instruction has no word of its own, and fills in texts and numbers alone."""
+    """Tells whether an instruction has no word of its own, and fills in texts and numbers alone."""
     is_flat = not any(isinstance(each, (dict, list)) for each in brief.results.values())
     return bool(brief.results) and is_flat and not any(map(str.isalpha, _own_words(brief)))
 

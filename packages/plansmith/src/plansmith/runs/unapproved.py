@@ -70,7 +70,7 @@ async def repeat_reasons(
     run = journal.run
     if run.plan is None:
         return ()
-    templates = {**registry.templates, **run.templates, **await registry.contents(plan)}
+    templates = {**registry.templates, **run.templates, **await registry.template_plans(plan)}
     before = (await registry.facts(run.plan, run.templates)).calls
     old = {call.place: call.key for call in before.acting}
     begun = {

@@ -73,7 +73,7 @@ async def require_second_scheduler(
         raise Refused(why, hint=ASK_ANOTHER)
 
 
-def reasons_attended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
+def why_not_unattended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
     calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, environment.templates)]
     # An agent that only reads, or of which a person said that it may.
@@ -107,5 +107,5 @@ def _data_of(active: ActiveStep) -> list[str]:
     asked = {step.id for step in active.plan.steps if isinstance(step, st.AskStep)}
     around = active.maps[-1][0] if active.maps else None
     whole = around if around is not None and around.each is active.step else active.step
-    names = dict.fromkeys(ref.step for ref in whole.refs())
+    names = dict.fromkeys(ref.step for ref in whole.input_refs())
     return [name for name in names if name not in asked | RESERVED]

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
-from plansmith.plan import schedules as plans
+from plansmith.plan import schedules
 from plansmith.plan.next_move import AwaitReview, EndOrReplan, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -67,7 +67,7 @@ class Firing:
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
-        others = {each.run for some in open_fires.values() for each in some} - self._own.keys()
+        others = {fire.run for some in open_fires.values() for fire in some} - self._own.keys()
         owned = await self._journals.ownership.in_use(others)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
@@ -118,8 +118,8 @@ class Firing:
         first = self.upcoming(schedule)
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires)
-        what = plans.pending(schedule, now)
-        if what.settled is None or await self._pause_if_failing(schedule):
+        what = schedules.pending(schedule, now)
+        if what.handled_until is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
             at, note = what.passed
@@ -135,7 +135,7 @@ class Firing:
                 open_fires += [fire] if fire.state.open else []
                 if fire.state is FireState.CLAIMED:
                     begun.append(self.start(schedule, fire))
-        await self.store.change(schedule, settled=what.settled)
+        await self.store.change(schedule, handled_until=what.handled_until)
         return begun
 
     async def _start_queued(self, schedule: Schedule, open_fires: list[Fire]) -> list[Fire]:
@@ -260,7 +260,7 @@ class Firing:
     async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
         recent = await self.store.fires(schedule.id, limit=schedule.max_failures + 50)
-        count = plans.failures_in_a_row(schedule, recent)
+        count = schedules.failures_in_a_row(schedule, recent)
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
@@ -276,7 +276,7 @@ class Firing:
 
 
 def _sleeps(run: Run, now: datetime) -> bool:
-    """Whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
+    """Tells whether a run waits for a time alone: then nobody owns it, and nothing can be done."""
     if run.calls_open or run.wakes_at is None or run.wakes_at <= now:
         return False
     times = [run.steps[name].wakes_at for name in run.startable_steps]

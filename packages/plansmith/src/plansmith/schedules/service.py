@@ -11,7 +11,7 @@ from plansmith.clock import first_of
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
-from plansmith.plan import schedules as plans
+from plansmith.plan import schedules
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
@@ -23,7 +23,7 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, due, next_fires, require_valid_timing
 from plansmith.runs.decisions import require_hash
-from plansmith.schedules.approval import reasons_attended, require_second_scheduler
+from plansmith.schedules.approval import require_second_scheduler, why_not_unattended
 from plansmith.schedules.firing import Firing
 
 LOOK_S: Final = 5.0
@@ -147,7 +147,7 @@ class Schedules(Firing):
             return await self.get(schedule.id)
         self.changed_event.set()
         if run:
-            await self._set_aside(run, [schedule], by)
+            await self._end_as_scheduled(run, [schedule], by)
         return schedule
 
     async def _source(self, run_id: str) -> Run:
@@ -167,9 +167,9 @@ class Schedules(Firing):
         if (team := self._journals.team) is not None:
             why = Sentence("the {name} team cannot be scheduled", name=team.name)
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
-        starts = dict.fromkeys(("created", "settled", "watched"), self._clock.now())
+        starts = dict.fromkeys(("created", "handled_until", "failures_since"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
-        return _check_times(plans.make_schedule(own | fields | starts))
+        return _check_times(schedules.make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -214,7 +214,7 @@ class Schedules(Firing):
 
         Args:
             run: The id of the run.
-            approve: The hash of the whole plan. It covers its parts and nothing else.
+            approve: The hash of the whole plan. It covers the plans of its times and nothing else.
 
         Raises:
             Refused: The run has no plan, is over, or none of its steps is to be repeated.
@@ -226,36 +226,36 @@ class Schedules(Firing):
             state = Sentence(f"status.{source.status}")
             why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
             raise Refused(why)
-        timed = [part for part in plans.parts(plan) if part.timing is not None]
-        if not timed:
+        repeated = [timed for timed in schedules.plans_by_time(plan) if timed.timing is not None]
+        if not repeated:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
         require_hash(plan, approve)
-        for part in timed:
-            await self.require_unattended(part.plan)
+        for timed in repeated:
+            await self.require_unattended(timed.plan)
         made: list[Schedule] = []
-        for place, part in enumerate(timed, start=1):
+        for place, timed in enumerate(repeated, start=1):
             # The id follows from the run: no two processes create the same schedule.
             own_id = f"{run}-{place}"
             known = await self.store.schedule(own_id)
             if known is None or known.removed:
-                tasks = [step for step in part.plan.steps if isinstance(step, AgentStep)]
+                tasks = [step for step in timed.plan.steps if isinstance(step, AgentStep)]
                 texts = ["".join(map(str, pieces(step.title or step.task))) for step in tasks]
                 known = await self.create(
-                    timing=part.timing,
-                    plan=part.plan,
-                    approve=part.plan.hash,
+                    timing=timed.timing,
+                    plan=timed.plan,
+                    approve=timed.plan.hash,
                     request="; ".join(texts) or source.request,
                     by=by,
                     part_of=source,
                     id=own_id,
                 )
             made.append(known)
-        once = [part.plan for part in plans.parts(plan) if part.timing is None]
+        once = [timed.plan for timed in schedules.plans_by_time(plan) if timed.timing is None]
         if not once:
-            await self._set_aside(run, made, by)
+            await self._end_as_scheduled(run, made, by)
             return made
-        # What runs once stays in the run: who approved the whole has approved it too. The part is
+        # What runs once stays in the run: who approved the whole has approved it too. This plan is
         # the program's choice, so that it makes nobody the author of what they approve.
         alone = source.options.second_person == "never"
         left = await self._runs.editing.edit(run, once[0], by=by if alone else SYSTEM)
@@ -263,7 +263,7 @@ class Schedules(Firing):
             await self._runs.decide(run, approve=left.plan.hash, by=by)
         return made
 
-    async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
+    async def _end_as_scheduled(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         """Ends a run that was only planned, because its plan runs as these schedules."""
         journal = await self._journals.load_verified(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
@@ -273,9 +273,9 @@ class Schedules(Firing):
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
-        await self._intake.usable(plan)
+        await self._intake.require_valid(plan)
         known = await self._registry.environment(plan)
-        if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
+        if reasons := [*why_not_unattended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 
@@ -290,11 +290,11 @@ class Schedules(Firing):
             NotFound: There is no such schedule.
             Misconfigured: Several schedules have this name or beginning.
         """
-        schedules = await self.all()
+        known = await self.all()
         wanted = " ".join(name.split()).lower()
-        found = [each for each in schedules if wanted in (each.name.lower(), each.id)]
+        found = [each for each in known if wanted in (each.name.lower(), each.id)]
         if not found and len(wanted) >= _MIN_PREFIX:
-            found = [each for each in schedules if each.id.startswith(wanted)]
+            found = [each for each in known if each.id.startswith(wanted)]
         if not found:
             hint = Sentence("plansmith schedule list lists them")
             raise NotFound(Sentence("there is no schedule '{name}'", name=name), hint=hint)
@@ -329,10 +329,10 @@ class Schedules(Firing):
         schedule = await self._own_schedule(name)
         fields: dict[str, Any] = {**dict(schedule), **settings}
         if timing is not None:
-            fields |= {"timing": timing, "settled": self._clock.now()}
+            fields |= {"timing": timing, "handled_until": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = _check_times(plans.make_schedule(fields))
+        wanted = _check_times(schedules.make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
@@ -360,11 +360,11 @@ class Schedules(Firing):
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._clock.now()
-        passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
+        passed = schedules.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
-        fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
+        fresh = {"paused": False, "reason": "", "handled_until": now, "failures_since": now}
         after = await self.store.change(schedule, **fresh)
         self.changed_event.set()
         return after
@@ -470,7 +470,7 @@ def _check_times(schedule: Schedule) -> Schedule:
     """Returns the schedule; refuses it if its times are invalid, past or too close."""
     require_valid_timing(schedule.timing)
     upcoming = next_fires(
-        schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
+        schedule.timing, after=schedule.handled_until, anchor=schedule.created, count=_AHEAD
     )
     if not upcoming:
         past = Sentence("{timing} is in the past", timing=str(schedule.timing))

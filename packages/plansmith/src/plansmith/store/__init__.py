@@ -1,1 +1,1 @@
-"""Stores of runs and results behind the PlanStore port."""
+"""Stores of runs and results behind the JournalStore port."""

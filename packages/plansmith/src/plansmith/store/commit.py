@@ -60,7 +60,7 @@ class CommitQueue:
     """Passes all requests since the last commit to `commit`, in a task while there is work.
 
     So a hundred active runs share one commit. `commit` sets the error of each request that
-    failed, and `settled` is called once all callers have their outcome. Each event loop has a
+    failed, and `on_settled` is called once all callers have their outcome. Each event loop has a
     task of its own.
     """
 
@@ -68,9 +68,9 @@ class CommitQueue:
         self,
         commit: Callable[[Sequence[Request]], Awaitable[None]],
         *,
-        settled: Callable[[Sequence[Request]], None],
+        on_settled: Callable[[Sequence[Request]], None],
     ) -> None:
-        self._commit, self._settled = commit, settled
+        self._commit, self._on_settled = commit, on_settled
         self._waiting: dict[asyncio.AbstractEventLoop, list[Request]] = {}
         self._tasks: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         self._closed = False
@@ -115,7 +115,7 @@ class CommitQueue:
                 for request in batch:
                     request.error = request.error or error
             _settle(batch)
-            self._settled(batch)
+            self._on_settled(batch)
             # Callers go on first, and what their quick calls end with joins the next commit:
             # half the commits of runs of quick steps that began at different times.
             for _ in range(_TURNS):

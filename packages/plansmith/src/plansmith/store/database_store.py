@@ -25,7 +25,7 @@ from plansmith.store.commit import Append, Request, closed
 from plansmith.store.reading import Followers, ValueCache
 from plansmith.store.rows import day_of, read_journal, require_following, rows_of, sound_part, stale
 from plansmith.store.sql import Change, Dialect, Parameters, Statement
-from plansmith.store.summaries import OPEN, SummaryTable, cells_of
+from plansmith.store.summaries import OPEN_RUNS, SummaryQueries, cells_of
 from plansmith.store_ports import ProcessInfo
 
 _BODIES_AT_ONCE: Final = 10_000
@@ -39,7 +39,7 @@ _ANY_RUN: Final = ""
 _ABOUT: Final = msgspec.json.Decoder(ProcessInfo)
 
 
-class DatabaseStore(SummaryTable):
+class DatabaseStore(SummaryQueries):
     """A store over a database: journals, values, lists of runs, documents, claims.
 
     What its methods do is said where the ports are: `store_ports`.
@@ -121,7 +121,7 @@ class DatabaseStore(SummaryTable):
         return [str(row[0]) for row in await self._query(sql.RUNS, {})]
 
     async def open_runs(self) -> Sequence[str]:
-        return [str(row[0]) for row in await self._query(OPEN, {})]
+        return [str(row[0]) for row in await self._query(OPEN_RUNS, {})]
 
     # What others write.
 
@@ -151,7 +151,7 @@ class DatabaseStore(SummaryTable):
             if each.startswith(NO_RUN):
                 kind, _, name = each.removeprefix(NO_RUN).partition(" ")
                 documents.setdefault(kind, []).append(name)
-        found: dict[str, int] = dict(await self._among(sql.LASTS, runs)) if runs else {}
+        found: dict[str, int] = dict(await self._among(sql.LAST_NUMBERS, runs)) if runs else {}
         for kind, some in documents.items():
             for name, version in await self._among(sql.VERSIONS, some, kind=kind):
                 found[document_name(kind, name)] = version
@@ -163,7 +163,7 @@ class DatabaseStore(SummaryTable):
         # Whoever follows all runs asks for the position itself.
         self._followers.wake({**numbers, _ANY_RUN: _BEYOND_ALL} if numbers else {})
 
-    def _settled(self, requests: Sequence[Request]) -> None:
+    def _wake_followers(self, requests: Sequence[Request]) -> None:
         """Wakes those who follow runs that have new events."""
         if self._followers.any:
             appends = (each for each in requests if isinstance(each, Append) and each.error is None)
@@ -181,8 +181,9 @@ class DatabaseStore(SummaryTable):
     ) -> bool:
         """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
         statements: list[Statement] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
-        statements += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
-        while rows := await self._query(sql.LAST, {"run": run}):
+        bodies = (json.dumps(each) for each in tombstones)
+        statements += [(sql.ADD_TOMBSTONE, [{"run": run, "body": body}]) for body in bodies]
+        while rows := await self._query(sql.LAST_NUMBER, {"run": run}):
             number = int(rows[0][0])
             if last not in (None, number):
                 return False
@@ -207,8 +208,8 @@ class DatabaseStore(SummaryTable):
         day = min(day_of(before), day_of(self._now() - timedelta(days=1)))
         seen = await self._position()
         values = [
-            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"}
-            for each in sorted(await self._unmentioned(day, seen))
+            {"hash": digest, "day": day, "seen": seen, "pattern": f"%{digest}%"}
+            for digest in sorted(await self._unmentioned(day, seen))
         ]
         if not values:
             return 0
@@ -224,7 +225,7 @@ class DatabaseStore(SummaryTable):
         old = {str(row[0]) for row in await self._query(sql.OLD_CONTENTS, {"day": day})}
         for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
             window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
-            for row in await self._query(sql.BODIES, window):
+            for row in await self._query(sql.EVENT_BODIES, window):
                 old.difference_update(_HASH.findall(str(row[0])))
         return old
 
@@ -254,14 +255,14 @@ class DatabaseStore(SummaryTable):
             for place, cells in enumerate(rows_of(events), start=1)
         ]
         where = {"run": run, "after": after}
-        [[written]] = await self._query(sql.LAST, where) or [[0]]
+        [[written]] = await self._query(sql.LAST_NUMBER, where) or [[0]]
         statements: list[Statement] = [
-            (sql.SET_ASIDE, [where]),
-            (sql.CUT, [where]),
+            (sql.SET_EVENTS_ASIDE, [where]),
+            (sql.CUT_EVENTS, [where]),
             (sql.FORGET_SUMMARY, [where]),
-            (self._dialect.take, [{"count": len(events)}]),
-            *([(sql.ADD, rows)] if rows else []),
-            (sql.END, [{"run": run, "last": last}]),
+            (self._dialect.take_positions, [{"count": len(events)}]),
+            *([(sql.ADD_EVENTS, rows)] if rows else []),
+            (sql.SET_LAST, [{"run": run, "last": last}]),
             *self._note(f"{last} {run[:1000]}"),
         ]
         need = where | {"last": written, "hash": kept.hash}
@@ -272,7 +273,7 @@ class DatabaseStore(SummaryTable):
         return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        rows = await self._query(sql.ASIDE, {"run": run})
+        rows = await self._query(sql.EVENTS_ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
     # Documents: named JSON documents, each with a version.
@@ -344,7 +345,7 @@ class DatabaseStore(SummaryTable):
         return Claim(*found)
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
-        statement = sql.LEAVE if unfinished else sql.RELEASE
+        statement = sql.LEAVE_CLAIM if unfinished else sql.RELEASE_CLAIM
         await self._change_claim(run, [statement], {"run": run, "term": term})
 
     async def claim_of(self, run: str) -> Claim | None:
@@ -369,7 +370,7 @@ class DatabaseStore(SummaryTable):
             "lease_s": beat.lease_s,
             "now": self._now().timestamp(),
         }
-        statements = [sql.BEAT]
+        statements = [sql.ADD_BEAT]
         if beat.process not in self._known_processes:
             self._known_processes.add(beat.process)
             statements.append(sql.FORGET_PROCESSES)

@@ -16,21 +16,19 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.summary import RunSummary
-    from plansmith.ports import PlanStore
+    from plansmith.ports import JournalStore
 
-_ITS_OWN: Final = (
-    *("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close"),
-)
+_KEPT: Final = ("events", "wait", "get", "runs", "open_runs", "news", "wait_news", "put", "close")
 _LEFT_OUT: Final = ("put_documents", "set_aside", "delete_run", "over_before")
 
 
 class JournalsOnly(MemoryStore):
     """Claims are kept in memory, lists read the journals, and documents are refused."""
 
-    def __init__(self, kept: PlanStore) -> None:
+    def __init__(self, kept: JournalStore) -> None:
         super().__init__()
         self._kept = kept
-        vars(self).update({name: getattr(kept, name) for name in _ITS_OWN})
+        vars(self).update({name: getattr(kept, name) for name in _KEPT})
         vars(self).update(dict.fromkeys(_LEFT_OUT, _refuse))
 
     async def append(
@@ -49,7 +47,7 @@ class JournalsOnly(MemoryStore):
         start = runs.index(before) + 1 if before in runs else 0
         return [Headline(run, 0, "", None) for run in runs[start:][:limit]]
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         """Returns all runs."""
         return await self.headlines(limit=len(await self._kept.runs()))
 
@@ -58,7 +56,7 @@ class JournalsOnly(MemoryStore):
         return {"": len(await self._kept.runs())}
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        """Keeps summaries until the next look, for sums."""
+        """Keeps summaries until the next look, for totals."""
         self._summaries |= {each.run: each for _, each in summaries}
 
 

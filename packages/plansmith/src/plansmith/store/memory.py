@@ -145,7 +145,7 @@ class MemoryStore(Store):
         current = summary if summary is not None and summary.number == last else None
         return summaries.Headline(run, last, self._statuses[run], current)
 
-    async def unsummed(self) -> Sequence[Headline]:
+    async def without_summary(self) -> Sequence[Headline]:
         found = map(self._headline, self._events)
         return [each for each in found if each.summary is None]
 
@@ -154,23 +154,23 @@ class MemoryStore(Store):
 
     async def day_totals(self) -> Sequence[DayTotal]:
         return [
-            summaries.DayTotal(each.day, str(each.money), 1, each.tokens)
-            for each in self._summaries.values()
+            summaries.DayTotal(summary.day, str(summary.money), 1, summary.tokens)
+            for summary in self._summaries.values()
         ]
 
     async def planned(self) -> Sequence[PlanningFacts]:
         return [
-            summaries.PlanningFacts(each.figures, each.models)
-            for each in self._summaries.values()
-            if each.planned
+            summaries.PlanningFacts(summary.figures, summary.models)
+            for summary in self._summaries.values()
+            if summary.planned
         ]
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        for last, each in summaries:
-            if len(self._events.get(each.run, ())) == last:
-                self._summaries[each.run] = each
-                if not each.damage:
-                    self._statuses[each.run] = each.status.value
+        for last, summary in summaries:
+            if len(self._events.get(summary.run, ())) == last:
+                self._summaries[summary.run] = summary
+                if not summary.damage:
+                    self._statuses[summary.run] = summary.status.value
 
     async def put(self, value: Json) -> str:
         digest, self._values[digest] = data.content_of(value)
@@ -273,13 +273,13 @@ class MemoryStore(Store):
         return 0
 
     async def put_documents(self, documents: Sequence[Document]) -> bool:
-        for each in documents:
-            found = self._documents.get((each.kind, each.name))
-            if each.version != (found.version if found else 0) + 1:
+        for document in documents:
+            found = self._documents.get((document.kind, document.name))
+            if document.version != (found.version if found else 0) + 1:
                 return False
-        for each in documents:
-            self._documents[each.kind, each.name] = each
-            self._wake(document_name(each.kind, each.name))
+        for document in documents:
+            self._documents[document.kind, document.name] = document
+            self._wake(document_name(document.kind, document.name))
         return True
 
     async def document(self, kind: str, name: str) -> Document | None:
@@ -310,9 +310,9 @@ class MemoryStore(Store):
     ) -> int:
         gone = [key for key in self._documents if key[0] == kind and key[1] in names]
         self._documents = {
-            key: each
-            for key, each in self._documents.items()
-            if key not in gone and not (each.kind in labelled and each.label in names)
+            key: document
+            for key, document in self._documents.items()
+            if key not in gone and not (document.kind in labelled and document.label in names)
         }
         return len(gone)
 

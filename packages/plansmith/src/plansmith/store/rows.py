@@ -40,14 +40,14 @@ def rows_of(events: Sequence[Event]) -> list[Cells]:
     """Converts events to the cells of rows."""
     return [
         (
-            each.number,
-            moment(each.at),
-            each.by_text.decode(),
-            each.body.type,
-            each.hash,
-            each.body_text.decode(),
+            event.number,
+            moment(event.at),
+            event.by_text.decode(),
+            event.body.type,
+            event.hash,
+            event.body_text.decode(),
         )
-        for each in events
+        for event in events
     ]
 
 

@@ -30,14 +30,14 @@ class Change(NamedTuple):
 class Dialect(NamedTuple):
     """What differs between databases.
 
-    `take` reserves `count` positions and blocks all other writers until the transaction ends.
-    `among` are the texts of the JSON list `:keys`. The statements of `claim` are made in their
-    order. `now` is the time: a server tells it for all machines, while a SQLite file is used by
-    one machine only, which gives its own.
+    `take_positions` reserves `count` of them and blocks all other writers until the transaction
+    ends. `among` are the texts of the JSON list `:keys`. The statements of `claim` are made in
+    their order. `now` is the time: a server tells it for all machines, while a SQLite file is used
+    by one machine only, which gives its own.
     """
 
     position: str
-    take: str
+    take_positions: str
     among: str
     claim: Sequence[str]
     now: str
@@ -65,18 +65,18 @@ EVENTS: Final = f"""
     WHERE name = :run ORDER BY number
 """  # noqa: S608 - constants
 RUNS: Final = "SELECT name FROM runs ORDER BY id"
-LAST: Final = "SELECT last FROM runs WHERE name = :run"
-LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
+LAST_NUMBER: Final = "SELECT last FROM runs WHERE name = :run"
+LAST_NUMBERS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most
 """
 VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
 # A value put again is young again, so that retention does not take it from its new user.
-PUT_AGAIN: Final = (
+RENEW_CONTENT: Final = (
     "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
-SUM_UP_AGAIN: Final = """
+REPLACE_SUMMARY: Final = """
     ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
         tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
         body = excluded.body
@@ -95,7 +95,7 @@ DELETE_RUN: Final = (
     "UPDATE tally SET runs = runs - 1",
     "DELETE FROM runs WHERE name = :run",
 )
-BURY: Final = f"""
+ADD_TOMBSTONE: Final = f"""
     INSERT INTO set_aside (run, {COLUMNS}) VALUES (:run, 0, '', '', 'tombstone', '', :body)
 """  # noqa: S608 - constants
 TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
@@ -106,7 +106,7 @@ OVER_BEFORE: Final = """
     WHERE events.run = runs.id AND number = last AND type = 'run_finished' AND at < :before
 """
 OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
-BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
+EVENT_BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
 # What was appended since the events were looked through may mention the value again.
 DELETE_CONTENT: Final = """
     DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
@@ -119,17 +119,17 @@ ENDS_WITH: Final = """
     SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
     WHERE name = :run AND last = :last AND hash = :hash
 """
-SET_ASIDE: Final = f"""
+SET_EVENTS_ASIDE: Final = f"""
     INSERT INTO set_aside (run, {COLUMNS})
     SELECT :run, {COLUMNS} FROM events WHERE run = {_ID} AND number > :after ORDER BY number
 """  # noqa: S608 - constants
-CUT: Final = f"DELETE FROM events WHERE run = {_ID} AND number > :after"  # noqa: S608 - a constant
-ADD: Final = f"""
+CUT_EVENTS: Final = f"DELETE FROM events WHERE run = {_ID} AND number > :after"  # noqa: S608 - a constant
+ADD_EVENTS: Final = f"""
     INSERT INTO events (position, run, {COLUMNS})
     SELECT position - :back, {_ID}, :number, :at, :by, :type, :hash, :body FROM counter
 """  # noqa: S608 - constants
-END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
-ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
+SET_LAST: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
+EVENTS_ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 
 # Documents, in the table `records`.
 DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants
@@ -153,8 +153,8 @@ PUT_DOCUMENT: Final = f"""
 REMOVE_DOCUMENT: Final = "DELETE FROM records WHERE kind = :kind AND name = :name"
 REMOVE_LABELLED: Final = "DELETE FROM records WHERE kind = :kind AND label = :name"
 
-# Claims and processes. An owner that may be silent only loses the run unless it has renewed its
-# lease meanwhile; that row is locked, so that of a renewal and a claim at the same time one comes
+# Claims and processes. An owner that may be silent loses the run only if it has not renewed its
+# lease since; that row is locked, so that of a renewal and a claim at the same time one comes
 # first.
 CLAIM: Final = """
     INSERT INTO claims (run, owner, term) VALUES (:run, :owner, {term})
@@ -167,13 +167,13 @@ CLAIM: Final = """
         )
     )
 """
-RELEASE: Final = "DELETE FROM claims WHERE run = :run AND term = :term"
-LEAVE: Final = "UPDATE claims SET owner = '' WHERE run = :run AND term = :term"
+RELEASE_CLAIM: Final = "DELETE FROM claims WHERE run = :run AND term = :term"
+LEAVE_CLAIM: Final = "UPDATE claims SET owner = '' WHERE run = :run AND term = :term"
 CLAIM_ROW: Final = "owner, term, coalesce((SELECT last FROM runs WHERE name = :run), 0)"
 CLAIM_OF: Final = f"SELECT {CLAIM_ROW} FROM claims WHERE run = :run"  # noqa: S608 - a constant
 CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
 CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
-BEAT: Final = """
+ADD_BEAT: Final = """
     INSERT INTO processes (name, machine, pid, kind, about, version, lease_s, beats, seen)
     VALUES (:name, :machine, :pid, :kind, :about, :version, :lease_s, 1, {now})
     ON CONFLICT (name) DO UPDATE SET beats = processes.beats + 1, seen = excluded.seen,
@@ -198,7 +198,7 @@ SQLITE: Final = Dialect(
         SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
     """,
     # Appends count in the table of events alone, which is one page less to write.
-    take="""
+    take_positions="""
         UPDATE counter SET position = :count
             + max(position, (SELECT coalesce(max(position), 0) FROM events))
     """,

@@ -20,10 +20,10 @@ from plansmith.store.rows import DOCTOR, day_of, sound_part, stale, taken_over
 from plansmith.store.sql import (
     CLAIM_OF,
     COLUMNS,
-    LAST,
-    PUT_AGAIN,
+    LAST_NUMBER,
+    RENEW_CONTENT,
+    REPLACE_SUMMARY,
     SQLITE,
-    SUM_UP_AGAIN,
     SUMMARY_COLUMNS,
     Change,
     Parameters,
@@ -56,7 +56,7 @@ _HEADS: Final = """
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
-_RUN_AGAIN: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
+_PUT_RUN: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
@@ -89,7 +89,7 @@ class SqliteStore(DatabaseStore):
         # One thread each: a connection is used by one at a time.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
-        self._queue = CommitQueue(self._commit, settled=self._settled)
+        self._queue = CommitQueue(self._commit, on_settled=self._wake_followers)
         self._reading: sqlite3.Connection | None = None
         self._was_open = False
 
@@ -114,7 +114,7 @@ class SqliteStore(DatabaseStore):
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
 
         def read(connection: sqlite3.Connection) -> Sound:
-            [last] = connection.execute(LAST, {"run": run}).fetchone() or (0,)
+            [last] = connection.execute(LAST_NUMBER, {"run": run}).fetchone() or (0,)
             with closing(_until_broken(connection.execute(_ROWS, (run,)))) as rows:
                 return sound_part(run, rows, last=int(last))
 
@@ -244,7 +244,7 @@ class SqliteWriter:
             try:
                 with transaction(self._opened()) as connection:
                     self._heads.clear()
-                    connection.execute(SQLITE.take, {"count": 0})
+                    connection.execute(SQLITE.take_positions, {"count": 0})
                     for needs, statements, _ in changes:
                         met = all(connection.execute(*need).fetchone() for need in needs)
                         done = (connection.executemany(*each).rowcount for each in statements)
@@ -336,10 +336,10 @@ class SqliteWriter:
         lasts = [(heads[run].number, heads[run].id) for run in same]
         connection.executemany("UPDATE runs SET last = ? WHERE id = ?", lasts)
         rows = [(h.id, run, h.number, h.status) for run, h in heads.items() if run not in same]
-        _insert(connection, _INTO_RUNS, rows, _RUN_AGAIN)
-        _insert(connection, _INTO_SUMMARIES, [*summaries.values()], SUM_UP_AGAIN)
+        _insert(connection, _INTO_RUNS, rows, _PUT_RUN)
+        _insert(connection, _INTO_SUMMARIES, [*summaries.values()], REPLACE_SUMMARY)
         _insert(connection, _INTO_EVENTS, events)
-        _insert(connection, _INTO_CONTENTS, [*contents.values()], PUT_AGAIN)
+        _insert(connection, _INTO_CONTENTS, [*contents.values()], RENEW_CONTENT)
         if self._last_run > known:
             connection.execute("UPDATE tally SET runs = runs + ?", (self._last_run - known,))
         return heads

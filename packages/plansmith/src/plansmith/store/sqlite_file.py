@@ -183,7 +183,7 @@ def setting(connection: sqlite3.Connection, name: str) -> int:
 
 
 def is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether a database is marked as one of Plansmith."""
+    """Tells whether a database is marked as one of Plansmith."""
     return setting(connection, "application_id") == APPLICATION_ID
 
 
@@ -251,7 +251,7 @@ def store_error(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> 
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether another process holds the lock."""
+    """Tells whether another process holds the lock."""
     return _code(error) & 0xFF in _LOCKED
 
 

@@ -1,4 +1,4 @@
-"""Lists, counts and sums up the runs of a database by their summaries, never by their journals."""
+"""Lists, counts and adds up the runs of a database by their summaries, never by their journals."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from plansmith.plan.summary import (
     PlanningFacts,
     RunSummary,
 )
-from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, SUMMARY_COLUMNS, Change, Parameters
+from plansmith.store.sql import IS_AT, REPLACE_SUMMARY, SUMMARY_COLUMNS, Change, Parameters
 
-_KEEP: Final = f"""
+_PUT_SUMMARY: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
     SELECT id, :number, :day, :tokens, :cost, :planning, :body FROM runs WHERE name = :run
-    {SUM_UP_AGAIN}
+    {REPLACE_SUMMARY}
 """  # noqa: S608 - constants
 _SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
 _OPEN_ONES: Final = ", ".join(f"'{each}'" for each in OPEN_STATUSES)
-OPEN: Final = f"""
+OPEN_RUNS: Final = f"""
     SELECT name FROM (
         SELECT id, name FROM runs WHERE status IN ({_OPEN_ONES})
         UNION ALL
@@ -50,8 +50,8 @@ _PLACE: Final = """
         (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
     )
 """
-COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
-TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+STATUS_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+DAY_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _NEWEST: Final = 2**31 - 1
 _NO_STATUS: Final = ""  # the status of a run that nobody has told
@@ -63,10 +63,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 _MOST_TOKENS: Final = 2**50
 # The fields of a summary that are no part of its body: columns, and what nobody stores.
 _APART: Final = frozenset(
-    (
-        *("run", "number", "status", "tokens", "money", "figures", "models"),
-        *("interrupted", "damage"),
-    )
+    {"run", "number", "status", "tokens", "money", "figures", "models", "interrupted", "damage"}
 )
 # What a row that somebody changed by hand leads to.
 _ALTERED: Final = (
@@ -135,9 +132,9 @@ def _headline(row: Sequence[Any]) -> Headline:
 
 
 @cache
-def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
+def page_query(statuses: tuple[str, ...], *, without_summary: bool) -> str:
     """Returns the query of a page of runs, newest first: one index range for each status."""
-    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if unsummed else ""
+    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if without_summary else ""
     end = "ORDER BY runs.id DESC LIMIT :most"
     if not statuses:
         return f"{_RUNS} WHERE runs.id < :before{more} {end}"
@@ -149,7 +146,7 @@ def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
     return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
 
 
-class SummaryTable(ABC):
+class SummaryQueries(ABC):
     """The part of a store over a database that lists and counts runs."""
 
     @abstractmethod
@@ -172,7 +169,7 @@ class SummaryTable(ABC):
         known = tuple(each for each in _STATUSES if each in statuses)
         if statuses and not known:
             return []
-        query = page_query(known, unsummed=False)
+        query = page_query(known, without_summary=False)
         # In the body of a summary a text stands as JSON writes it.
         written = _encode(text)[1:-1]
         found: list[Sequence[Any]] = []
@@ -190,16 +187,16 @@ class SummaryTable(ABC):
             place, full = rows[-1][0] if rows else 0, len(rows) == size
         return [_headline(row) for row in found[:limit]]
 
-    async def unsummed(self) -> Sequence[Headline]:
-        query = page_query((_NO_STATUS, *OPEN_STATUSES), unsummed=True)
+    async def without_summary(self) -> Sequence[Headline]:
+        query = page_query((_NO_STATUS, *OPEN_STATUSES), without_summary=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
     async def status_counts(self) -> Mapping[str, int]:
-        return {str(status): int(n) for status, n in await self._query(COUNTS, {})}
+        return {str(status): int(n) for status, n in await self._query(STATUS_COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        rows = await self._query(TOTALS, {})
+        rows = await self._query(DAY_TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:
@@ -211,12 +208,12 @@ class SummaryTable(ABC):
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
         changes: list[Change] = []
-        for last, each in summaries:
-            row = {"run": each.run, **cells_of(each)._asdict()}
-            status = {"run": each.run, "status": each.status.value}
+        for last, summary in summaries:
+            row = {"run": summary.run, **cells_of(summary)._asdict()}
+            status = {"run": summary.run, "status": summary.status.value}
             # What a damaged journal says may differ from what was told when it was whole.
-            set_status = [] if each.damage else [(_SET_STATUS, [status])]
-            is_last = IS_AT, {"run": each.run, "number": last}
-            changes.append(Change([is_last], [(_KEEP, [row]), *set_status]))
+            set_status = [] if summary.damage else [(_SET_STATUS, [status])]
+            is_last = IS_AT, {"run": summary.run, "number": last}
+            changes.append(Change([is_last], [(_PUT_SUMMARY, [row]), *set_status]))
         if changes:
             await self._transact(changes)

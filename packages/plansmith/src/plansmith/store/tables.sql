@@ -30,7 +30,7 @@ CREATE VIEW journals AS
     SELECT name AS run, number, at, by, type, hash, body FROM events JOIN runs ON runs.id = events.run;
 CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
 
--- What lists and sums need of a run as of event `number`; an open run may have newer events.
+-- What lists and totals need of a run as of event `number`; an open run may have newer events.
 CREATE TABLE summaries (
     run integer PRIMARY KEY,
     number integer NOT NULL,

@@ -51,7 +51,7 @@ def store_kind(url: str) -> StoreKind | None:
 
 
 def is_postgres(url: str) -> bool:
-    """Whether an address is one of PostgreSQL."""
+    """Tells whether an address is one of PostgreSQL."""
     return url.startswith(("postgresql://", "postgres://"))
 
 

@@ -165,7 +165,7 @@ def pinned(
     """Returns the plan with the version, content hash and parameters of each template written in.
 
     What runs is then exactly what was approved, whatever is saved under the same name later. A
-    template that the program passes in has no version and keeps its name. `made` are the contents
+    template that the program passes in has no version and keeps its name. `made` are the plans
     of templates that were pinned already.
     """
     known: dict[str, Plan | None] = {} if made is None else made
@@ -176,10 +176,10 @@ def pinned(
         template = template_of(step, templates) if isinstance(step, PlanStep) else None
         if template is None or not isinstance(step, PlanStep):
             return step
-        content = _content(template, templates, known)
+        inner = _pinned_plan(template, templates, known)
         fields: dict[str, Any] = {
             "inputs": with_defaults(template, step.inputs),
-            "content": content.hash if content else None,
+            "content": inner.hash if inner else None,
         }
         if template.saved_at is not None:
             fields |= {"template": template.full_name, "version": template.version}
@@ -188,7 +188,7 @@ def pinned(
     return plan.replace(steps=tuple(map(pin, plan.steps)))
 
 
-def _content(
+def _pinned_plan(
     template: Template, templates: Mapping[str, Template], made: dict[str, Plan | None]
 ) -> Plan | None:
     """Returns the pinned plan of a template, made once; a template that runs itself has none."""
@@ -198,14 +198,14 @@ def _content(
     return made[template.full_name]
 
 
-def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
+def template_plans(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
     """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
     found, made = dict[str, Plan](), dict[str, Plan | None]()
     pending = [plan]
     while pending:
         for _, step in plan_steps(pending.pop()):
             template = template_of(step, templates)
-            inner = _content(template, templates, made) if template else None
+            inner = _pinned_plan(template, templates, made) if template else None
             if inner is not None and step.template not in found:
                 found[step.template] = inner
                 pending.append(inner)

@@ -1,8 +1,8 @@
 """Contract tests for implementations of ports, as classes to inherit in a test module.
 
-    from plansmith.testing.contracts import PlanStoreContract
+    from plansmith.testing.contracts import JournalStoreContract
 
-    class TestMyStore(PlanStoreContract):
+    class TestMyStore(JournalStoreContract):
         def make_store(self): return MyStore()
 
 One each for stores, documents, models, tool sources, agents, context sources, rankers, planners,
@@ -73,15 +73,15 @@ def in_loop(test: Callable[[Any], Awaitable[None]]) -> Callable[[Any], None]:
     return lambda contract: asyncio.run(play(contract))
 
 
-class PlanStoreContract:
+class JournalStoreContract:
     """Tests for stores; define `make_store`."""
 
-    def make_store(self) -> ports.PlanStore:
+    def make_store(self) -> ports.JournalStore:
         """Returns a new, empty store."""
         raise NotImplementedError
 
     @on_new_store
-    async def test_events_are_read_behind_a_number(self, store: ports.PlanStore) -> None:
+    async def test_events_are_read_behind_a_number(self, store: ports.JournalStore) -> None:
         events = journal("a", 5)
         await store.append(events)
         assert list(await store.events("a", after=3)) == events[3:]
@@ -90,7 +90,7 @@ class PlanStoreContract:
 
     @on_new_store
     async def test_a_stale_writer_is_refused_and_changes_nothing(
-        self, store: ports.PlanStore
+        self, store: ports.JournalStore
     ) -> None:
         events = journal("a", 4)
         await store.append(events[:3])
@@ -102,7 +102,7 @@ class PlanStoreContract:
         assert [each.number for each in await store.news()] == [1, 2, 3]
 
     @on_new_store
-    async def test_of_two_writers_exactly_one_wins(self, store: ports.PlanStore) -> None:
+    async def test_of_two_writers_exactly_one_wins(self, store: ports.JournalStore) -> None:
         events = journal("a", 2)
         await store.append(events[:1])
         rivals = [store.append(events[1:]) for _ in range(5)]
@@ -112,7 +112,7 @@ class PlanStoreContract:
         assert list(await store.events("a")) == events
 
     @on_new_store
-    async def test_runs_are_listed_oldest_first(self, store: ports.PlanStore) -> None:
+    async def test_runs_are_listed_oldest_first(self, store: ports.JournalStore) -> None:
         await store.append([])
         assert list(await store.runs()) == []
         for run in ("0001", "0002", "0003"):
@@ -121,7 +121,7 @@ class PlanStoreContract:
         assert list(await store.runs()) == ["0001", "0002", "0003"]
 
     @on_new_store
-    async def test_news_of_all_runs_come_in_their_order(self, store: ports.PlanStore) -> None:
+    async def test_news_of_all_runs_come_in_their_order(self, store: ports.JournalStore) -> None:
         a, b = journal("a", 3), journal("b", 2)
         for events in (a[:1], b[:1], a[1:], b[1:]):
             await store.append(events)
@@ -134,7 +134,7 @@ class PlanStoreContract:
 
     @on_new_store
     async def test_waiting_for_news_ends_with_the_next_event_of_any_run(
-        self, store: ports.PlanStore
+        self, store: ports.JournalStore
     ) -> None:
         await store.append(journal("a", 1))
         seen = await store.wait_news(0)
@@ -144,7 +144,7 @@ class PlanStoreContract:
         assert [each.run for each in await store.news(seen)] == ["b"]
 
     @on_new_store
-    async def test_a_run_is_open_until_it_is_finished(self, store: ports.PlanStore) -> None:
+    async def test_a_run_is_open_until_it_is_finished(self, store: ports.JournalStore) -> None:
         await store.append(journal("a", 2))
         over = journal("b", 1)
         body = e.RunFinished(status="done")
@@ -154,7 +154,7 @@ class PlanStoreContract:
         assert list(await store.open_runs()) == ["a"]
 
     @on_new_store
-    async def test_a_value_comes_back_by_its_hash(self, store: ports.PlanStore) -> None:
+    async def test_a_value_comes_back_by_its_hash(self, store: ports.JournalStore) -> None:
         text = "\u6587\u5b57 \u0000 \U0001f600"
         values: list[Json] = [None, True, 1, 1.5, text, [1, [2]], {"b": {"a": []}}]
         for value in values:
@@ -170,7 +170,7 @@ class PlanStoreContract:
 
     @on_new_store
     async def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(
-        self, store: ports.PlanStore
+        self, store: ports.JournalStore
     ) -> None:
         source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
         smith = Plansmith(tools=[source], store=store)
@@ -192,7 +192,7 @@ class PlanStoreContract:
         assert list(await store.open_runs()) == []
 
     @on_new_store
-    async def test_an_unknown_hash_is_an_error(self, store: ports.PlanStore) -> None:
+    async def test_an_unknown_hash_is_an_error(self, store: ports.JournalStore) -> None:
         with pytest.raises(JournalDamaged):
             await store.get("0" * 64)
 

@@ -196,7 +196,7 @@ class Answer:
         return self.says if isinstance(self.says, str) else json.dumps(self.says)
 
     def fits(self, messages: Sequence[Message]) -> bool:
-        """Whether the prompt is the expected one."""
+        """Tells whether the prompt is the expected one."""
         if self.expects is None:
             return True
         if isinstance(self.expects, str):

@@ -23,8 +23,8 @@ def _deltas() -> TypeAdapter[ports.Delta]:
 
 
 _FAILURES: Mapping[str, type[errors.ModelFailed]] = {
-    each.__name__: each
-    for each in (errors.ModelFailed, errors.ModelBusy, errors.ModelRefused, errors.PromptTooLong)
+    failure.__name__: failure
+    for failure in (errors.ModelFailed, errors.ModelBusy, errors.ModelRefused, errors.PromptTooLong)
 }
 
 

@@ -12,7 +12,7 @@ from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.plan.planning import Estimate, Measured, PlanningFigures
 from plansmith.ports import Usage
-from plansmith.runs.lists import planning_metrics
+from plansmith.runs.lists import average_figures
 
 LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
 SPECS = [
@@ -157,12 +157,12 @@ def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
 
 
 def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:
-    assert planning_metrics([]) == {"requests": 0}
+    assert average_figures([]) == {"requests": 0}
     made = PlanningFigures(parsed=True, parsed_at_once=True, enough_context=True, steps=4).spent(
         Usage(10, 5, cost=Decimal("0.01")), {"draft": 2.0, "check": 1.0}
     )
     failed = PlanningFigures(parsed=False, degraded=True, repairs=2, iterations=2)
-    assert planning_metrics([made, failed.spent(Usage(1, 1))]) == {
+    assert average_figures([made, failed.spent(Usage(1, 1))]) == {
         "requests": 2,
         "parse_success": 0.5,
         "parsed_at_once": 0.5,

@@ -284,11 +284,11 @@ def test_what_can_start_takes_one_look_at_each_step(monkeypatch: pytest.MonkeyPa
     plan = Plan.model_validate({"goal": "g", "steps": steps})
     looks: list[StepState] = []
 
-    def settled(state: StepState) -> bool:
+    def counts_as_done(state: StepState) -> bool:
         looks.append(state)
         return state.status is StepStatus.DONE
 
-    monkeypatch.setattr(StepState, "settled", property(settled))
+    monkeypatch.setattr(StepState, "counts_as_done", property(counts_as_done))
     assert run(plan=plan, phase=RUNNING, steps=Steps(states)).startable_steps == tuple(behind)
     assert len(looks) <= 2 * len(states)  # the index looks at them too
 

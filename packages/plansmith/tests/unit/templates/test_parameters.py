@@ -114,7 +114,7 @@ def test_a_bound_value_is_what_a_run_reads_and_never_a_reference(value: Json) ->
     inputs = {"a": "{{params.v}}", "b": ref, "c": 'x {{params.v}} {{"{{"}} y'}
     bound = bind(plan({"id": "w", "tool": "t", "inputs": inputs}), {"v": value}).by_id["w"]
     assert isinstance(bound, ToolStep)
-    assert list(bound.refs()) == []
+    assert list(bound.input_refs()) == []
     filled = fill(bound.inputs, {})
     assert same(filled, fill(inputs, {PARAMS: {"v": value}}))
     assert isinstance(filled, dict)

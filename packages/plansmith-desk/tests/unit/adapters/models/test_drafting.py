@@ -17,7 +17,7 @@ from tests.unit.adapters.models.toy_model import random_texts, toy_engine, toy_w
 from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import only_stands_in
+from plansmith.plan.planning import is_empty_fallback
 from plansmith.ports import (
     ContextBlock,
     Delta,
@@ -375,7 +375,7 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
 )
 def test_a_reply_that_only_apologises_is_marked_as_no_plan(text: str, *, apology: bool) -> None:
     made = Plan.model_validate(plan_of_reply(text, "fax it"))
-    assert only_stands_in(made) is apology
+    assert is_empty_fallback(made) is apology
     assert text not in (made.degraded or "")  # the model is no witness of what there is
 
 
