@@ -33,7 +33,12 @@ _LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 _PRICED: Final = (
-    e.StepDone | e.StepFailed | e.Triaged | e.PlanProposed | e.PrefetchEnded | e.PlanningFailed
+    e.StepDone,
+    e.StepFailed,
+    e.Triaged,
+    e.PlanProposed,
+    e.PrefetchEnded,
+    e.PlanningFailed,
 )
 
 
