@@ -12,10 +12,11 @@ from typing import Final, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
+from plansmith.engine.consent import as_allowed
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import ProgressBuffer, Wakeups
-from plansmith.engine.provenance import Consent, as_allowed
+from plansmith.engine.provenance import ConsentRules
 from plansmith.engine.recover import settle_after_crash
 from plansmith.engine.running import PreparedCall, RunningCalls
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
@@ -81,7 +82,7 @@ class Executor:
         self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._consent = Consent(
+        self._consent = ConsentRules(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
         self._budget = CallReservations(budget, journal, self._clock)
