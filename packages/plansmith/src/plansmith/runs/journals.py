@@ -13,7 +13,7 @@ from plansmith import errors
 from plansmith.engine.journal import SYSTEM, Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
-from plansmith.engine.recover import repair
+from plansmith.engine.repair import repair
 from plansmith.engine.store_retry import StoreRetry
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
