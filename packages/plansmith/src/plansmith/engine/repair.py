@@ -25,11 +25,11 @@ async def repair(store: Store, journal: Journal, *, by: e.Actor) -> None:
         raise Refused(
             Sentence("run.not_damaged", run=journal.id), hint=Sentence("run.verify_checks")
         )
-    good, beyond = len(journal.events), journal.beyond
+    (error, beyond, last), good = journal.damage, len(journal.events)
     events: list[e.Event] = []
     if not journal.run.phase.over:
-        unread = max(journal.last - good - len(beyond), 0)
-        reasons = [Sentence("repaired: {damage}", damage=journal.damage.message)]
+        unread = max(last - good - len(beyond), 0)
+        reasons = [Sentence("repaired: {damage}", damage=error.message)]
         if unread:
             reasons.append(
                 Sentence(
