@@ -336,7 +336,7 @@ async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_
     store = SqliteStore(tmp_path / "runs.db")
     [last] = await store.beats()
     assert last.lease_s == 0
-    assert await Ownership(store, SystemClock()).dead([last.process]) == {last.process}
+    assert await Ownership(store, SystemClock()).liveness.dead([last.process]) == {last.process}
     await store.close()
 
 

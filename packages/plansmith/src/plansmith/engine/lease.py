@@ -1,9 +1,9 @@
-"""The lease of this process on the runs it executes, and whether other machines' processes live."""
+"""The lease of this process on the runs that it executes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -24,9 +24,6 @@ LEASE_S: Final = 20.0
 _RENEWALS: Final = 4
 # An answer that takes longer than this may have come while the process was stopped.
 _STOPPED_S: Final = 1.0
-# A silent process is watched for this part of its lease: silence that was watched from here comes
-# from no clock that jumped.
-_WATCHED: Final = 0.3
 
 
 @lru_cache(maxsize=1)
@@ -166,47 +163,3 @@ class Lease:
             pass  # the store is away: the next renewal, or whoever makes a call, looks again
         finally:
             self._keep()
-
-
-class OtherMachines:
-    """Tells which processes of other machines live, by the renewals of their leases.
-
-    A process is dead once the store says that its lease is over, and it stays silent while it is
-    watched for a while: a clock that jumps makes nobody dead.
-    """
-
-    def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
-        self._store, self._now = store, now
-        self.beats: Mapping[str, Beat] = {}
-        self._since: dict[str, tuple[int, float]] = {}
-
-    async def refresh(self) -> None:
-        """Reads which processes have renewed their leases."""
-        self.beats = {each.process: each for each in await self._store.beats()}
-        for name, each in self.beats.items():
-            if name not in self._since or self._since[name][0] != each.beats:
-                self._since[name] = each.beats, self._now()
-
-    def is_silent(self, owner: str) -> bool:
-        """Tells whether the lease of a process is over by the time of the store."""
-        beat = self.beats.get(owner)
-        # Also one in the future: it was renewed before the clock went back.
-        return beat is None or abs(beat.silent_s) > beat.lease_s
-
-    def watch_s(self, owner: str) -> float:
-        """Returns for how many seconds a silent process is still to be watched."""
-        if (beat := self.beats.get(owner)) is None:
-            return 0.0
-        return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
-
-    def count(self) -> int:
-        """Returns how many processes have renewed their leases."""
-        return sum(not self.is_silent(name) for name in self.beats)
-
-    def names(self, *, kinds: Collection[str]) -> list[str]:
-        """Returns the processes of some kinds, including those on this machine."""
-        return [each.process for each in self.beats.values() if each.about.kind in kinds]
-
-    def beats_of(self, owner: str) -> int:
-        """Returns how often a process has renewed its lease; 0 if the store does not know it."""
-        return self.beats[owner].beats if owner in self.beats else 0
