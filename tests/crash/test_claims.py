@@ -198,7 +198,7 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     taking = asyncio.create_task(ownership.claim("r"))
     await until(lambda: taking.done() or clock.sleepers > 0)
     await clock.advance(20)
-    held = await taking
+    held, _ = await taking
     claim = await store.claim_of("r")
     assert claim is not None
     assert (claim.owner, claim.term) == (ownership.me(), held.term)

@@ -39,14 +39,13 @@ class HeldClaim:
     """The claim under which this process executes a run; every append is made under its `term`.
 
     `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
-    `last` is the number of the run's last event when it was claimed, for its first user only.
     """
 
-    __slots__ = ("_tell_lost", "last", "lease", "lost", "run", "term", "uses")
+    __slots__ = ("_tell_lost", "lease", "lost", "run", "term", "uses")
 
     def __init__(self, run: str, lease: Lease, tell_lost: Callable[[str], None]) -> None:
         self.run, self.lease, self._tell_lost = run, lease, tell_lost
-        self.term = self.uses = self.last = 0
+        self.term = self.uses = 0
         self.lost = False
 
     async def confirm(self) -> None:

@@ -63,7 +63,7 @@ class Ownership:
     @asynccontextmanager
     async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[HeldClaim]:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        claim = await self.claim(run, force=force)
+        claim, _ = await self.claim(run, force=force)
         unfinished = True  # left in the middle: whoever looks for such runs may go on with it
         try:
             yield claim
@@ -83,26 +83,26 @@ class Ownership:
         finally:
             journal.drop_claim()
 
-    async def claim(self, run: str, *, force: bool = False) -> HeldClaim:
+    async def claim(self, run: str, *, force: bool = False) -> tuple[HeldClaim, int]:
         """Claims a run that nobody owns or whose owner is dead; by `force`, even from a living one.
 
-        Several tasks of this process share one claim.
+        Returns also the number of the run's last event; 0 if a task of this process had the claim,
+        which several of them share.
         """
-        claim = self._claims.get(run)
+        claim, last = self._claims.get(run), 0
         if claim is None or claim.lost:
             claim = self._claims[run] = HeldClaim(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
         claim.uses += 1
-        claim.last = 0
         if not claim.term:
             try:
-                _, claim.term, claim.last = await self._claim_in_store(run, force=force)
+                _, claim.term, last = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(claim)
                 if not isinstance(error, RunBusy):
                     self.lease.recheck_claims()  # it may have been claimed
                 raise
-        return claim
+        return claim, last
 
     async def release(self, claim: HeldClaim, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
@@ -253,7 +253,7 @@ class Ownership:
         role, claim = f"{NO_RUN}{name}", None
         while claim is None:
             try:
-                claim = await self.claim(role)
+                claim, _ = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
                 await self._clock.sleep(_LOOK_S * max(1.0, self.liveness.count() / _FEW))

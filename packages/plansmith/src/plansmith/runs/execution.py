@@ -29,7 +29,6 @@ from plansmith.templates.template import runs_templates
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.engine.call import Callees
-    from plansmith.engine.lease import HeldClaim
     from plansmith.ports import ReplyWriter
     from plansmith.runs import replies
     from plansmith.runs.planning import RunPlanning
@@ -99,9 +98,10 @@ class RunExecution:
     async def _execute(self, journal: Journal, active: _Active) -> Run:
         ownership, unfinished = self._journals.ownership, False
         try:
-            claim = journal.claim = await ownership.claim(journal.id)
+            claim, last = await ownership.claim(journal.id)
+            journal.claim = claim
             try:
-                if await self._may_begin(journal, claim):
+                if await self._may_begin(journal, last):
                     unfinished = await self._through_changes(journal, active)
             except (asyncio.CancelledError, StoreAway):
                 unfinished = not active.is_released  # a server that runs may go on with it
@@ -122,9 +122,12 @@ class RunExecution:
         whole = partial(self._journals.whole, journal, results)
         return await self._journals.store_retry.until_done(whole)
 
-    async def _may_begin(self, journal: Journal, claim: HeldClaim) -> bool:
-        """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
-        is_old = claim.last != len(journal.events) and bool(await journal.catch_up())
+    async def _may_begin(self, journal: Journal, last: int) -> bool:
+        """Tells whether a run that is owned now can go on; if it needs a review, asks for it.
+
+        `last` is the number of its last event in the store; 0 if that is not known.
+        """
+        is_old = last != len(journal.events) and bool(await journal.catch_up())
         if is_old and not may_execute(journal.run):
             return False
         if self._hands_over:
