@@ -96,31 +96,35 @@ class RunExecution:
         return active.future
 
     async def _execute(self, journal: Journal, active: _Active) -> Run:
-        ownership, unfinished = self._journals.ownership, False
         try:
-            claim, last = await ownership.claim(journal.id)
-            journal.claim = claim
-            try:
-                if await self._may_begin(journal, last):
-                    unfinished = await self._through_changes(journal, active)
-            except (asyncio.CancelledError, StoreAway):
-                unfinished = not active.is_released  # a server that runs may go on with it
-                raise
-            finally:
-                await ownership.release(claim, unfinished=unfinished)
-                journal.drop_claim()
+            await self._execute_under_claim(journal, active)
         except (StaleWriter, RunTakenOver):
             active.is_released = True
         except asyncio.CancelledError:
             if not active.is_released:
                 raise
-        was_released, active.is_released = active.is_released, True
-        if was_released:
+        if active.is_released:
             await journal.catch_up()
             return await self._journals.whole(journal)
+        active.is_released = True
         results = active.executor.results if active.executor is not None else None
         whole = partial(self._journals.whole, journal, results)
         return await self._journals.store_retry.until_done(whole)
+
+    async def _execute_under_claim(self, journal: Journal, active: _Active) -> None:
+        """Executes a run until it rests, under a claim that ends with it."""
+        ownership, unfinished = self._journals.ownership, False
+        claim, last = await ownership.claim(journal.id)
+        journal.claim = claim
+        try:
+            if await self._may_begin(journal, last):
+                unfinished = await self._through_changes(journal, active)
+        except (asyncio.CancelledError, StoreAway):
+            unfinished = not active.is_released  # a server that runs may go on with it
+            raise
+        finally:
+            await ownership.release(claim, unfinished=unfinished)
+            journal.drop_claim()
 
     async def _may_begin(self, journal: Journal, last: int) -> bool:
         """Tells whether a run that is owned now can go on; if it needs a review, asks for it.
