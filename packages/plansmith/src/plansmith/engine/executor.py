@@ -113,7 +113,7 @@ class Executor:
     @property
     def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
-        return min(self._state.wakes.values(), default=None)
+        return self._state.next_wake
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
@@ -157,7 +157,7 @@ class Executor:
         while not self._is_cancelled:
             self._take_ended()
             started = self._start()
-            batch, state.batch = state.batch, Batch()
+            batch = state.take_batch()
             if batch.bodies:
                 started = await self._write(batch, started)
                 calls.launch(started)
@@ -167,8 +167,8 @@ class Executor:
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if state.wakes:
-                    wakeups.set_alarm(min(state.wakes.values()))
+                if (at := state.next_wake) is not None:
+                    wakeups.set_alarm(at)
                 await wakeups.next()
             if wakeups.follower:
                 await self._catch_up()
@@ -227,9 +227,9 @@ class Executor:
                 self._budget.settle(name)
                 state.queue.put_back(name)
             started = [each for each in started if each.unit.name not in unmade]
-            batch.bodies += state.batch.bodies
-            batch.values += state.batch.values
-            state.batch = Batch()
+            more = state.take_batch()
+            batch.bodies += more.bodies
+            batch.values += more.values
             with suppress(StaleWriter):
                 await self._journal.append(*batch.bodies, values=batch.values)
                 return started
@@ -256,9 +256,7 @@ class Executor:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[PreparedCall] = []
         state, queue, running = self._state, self._state.queue, self._calls.running
-        if state.wakes:
-            now = self._clock.now()
-            state.wakes = {name: until for name, until in state.wakes.items() if until > now}
+        state.drop_past_wakes()
         blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
         while self._may_start and queue.ready and len(running) + len(started) < self._limits.width:
             # A step that opens in this loop may bring a round that has to wait.
@@ -423,20 +421,16 @@ class Executor:
 
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
-        state = self._state
-        # A person may have skipped a waiting one.
-        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.resting}
-        if (at := self.wakes_at) is None:
-            return False
-        return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
+        self._state.drop_wakes_at_rest()
+        at = self._state.next_wake
+        return at is not None and (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
     async def _stop(self) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
         await self._calls.cancel(self._limits.grace_s)
         self._take_ended()
         if self._state.batch.bodies:
-            batch, self._state.batch = self._state.batch, Batch()
-            await self._write(batch, [])
+            await self._write(self._state.take_batch(), [])
 
 
 def _is_instruction(event: e.Event) -> bool:

@@ -140,6 +140,26 @@ class UnitStates:
         """Returns the status of a unit that rests; one that the plan skipped counts as done."""
         return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
 
+    def take_batch(self) -> Batch:
+        """Returns what is to be written next, and begins anew."""
+        batch, self.batch = self.batch, Batch()
+        return batch
+
+    @property
+    def next_wake(self) -> datetime | None:
+        """The earliest time for which a step waits, if any does."""
+        return min(self.wakes.values(), default=None)
+
+    def drop_past_wakes(self) -> None:
+        """Lets steps go on that have waited long enough."""
+        if self.wakes:
+            now = self._clock.now()
+            self.wakes = {name: until for name, until in self.wakes.items() if until > now}
+
+    def drop_wakes_at_rest(self) -> None:
+        """Waits no more for steps that a person has skipped."""
+        self.wakes = {name: at for name, at in self.wakes.items() if name not in self.resting}
+
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
