@@ -307,7 +307,9 @@ class Executor:
 
     def _reserve_budget(self, unit: Unit) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run, asks, returns false."""
-        refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
+        if unit.is_group or unit.step.kind == "ask":
+            return True  # it makes no call itself
+        refusal = self._budget.reserve(unit.name, unit.step.kind)
         if refusal is None:
             return True
         self._state.queue.put_back(unit.name)
