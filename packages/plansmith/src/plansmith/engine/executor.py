@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
@@ -40,19 +40,15 @@ FRESH_S: Final = 300.0  # older results of early reads are not used, since the d
 class Pacing:
     """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
 
-    `due`: a step has ended already. With `last_replies` nothing but these is run, whether or
-    not the steps they need have finished.
+    `due`: a step has ended already.
     """
 
-    after_step: bool = False
-    due: bool = False
-    held_back: frozenset[str] = frozenset()
-    last_replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
+    after_step: bool
+    due: bool
+    held_back: frozenset[str]
 
     def holds(self, name: str, *, has_ended: bool) -> bool:
         """Tells whether a step must not start now; `has_ended`: another one has."""
-        if self.last_replies:
-            return name not in self.last_replies
         return (self.after_step and has_ended) or name in self.held_back
 
 
@@ -72,6 +68,7 @@ class Executor:
         durations: Mapping[str, float],
         budget: Budget | None,
         pacing: Pacing | None,
+        last_replies: Mapping[str, Unit],
         opening: Sequence[e.AnyBody],
         end: Callable[[], e.RunFinished | None],
     ) -> None:
@@ -79,7 +76,9 @@ class Executor:
         self.hands_over = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits, templates
-        self._pacing = pacing
+        # If there are last replies nothing else is run, also if steps they need did not finish.
+        self._pacing, self._last_replies = pacing, last_replies
+        self._is_paced = bool(pacing or last_replies)
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
         self._consent = ConsentRules(
@@ -148,7 +147,7 @@ class Executor:
             await self._state.enter(run.plan)
         if self._pacing is not None:
             self._state.has_new_end = self._pacing.due
-            self._state.release(self._pacing.last_replies)
+        self._state.release(self._last_replies)
         self._progress.advice = run.advice.advice if run.advice else None
 
     async def _loop(self) -> None:
@@ -198,7 +197,7 @@ class Executor:
 
     def _last_event(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self._state.wakes or self._pacing
+        goes_on = self._calls.running or self._state.wakes or self._is_paced
         if goes_on or self._progress.advice:
             return None
         return self._end() if self._state.is_all_done else None
@@ -257,7 +256,7 @@ class Executor:
         started: list[PreparedCall] = []
         state, queue, running = self._state, self._state.queue, self._calls.running
         state.drop_past_wakes()
-        blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
+        blocks = self._limits.per_tool or self._progress.advice or self._is_paced
         while self._may_start and queue.ready and len(running) + len(started) < self._limits.width:
             # A step that opens in this loop may bring a round that has to wait.
             is_blocked = partial(self._is_blocked, started) if blocks or state.wakes else None
@@ -283,6 +282,8 @@ class Executor:
             return True
         if unit.parent is None:  # parts of open steps always go on
             if advice and not (advice == "finish" and unit.step.kind == "reply"):
+                return True
+            if self._last_replies and name not in self._last_replies:
                 return True
             # While somebody is asked, other steps go on, and the plan is thought over afterwards.
             has_ended = state.has_new_end and not state.waits_for_person
