@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
@@ -36,9 +35,8 @@ from plansmith.ports import Call, Reply
 FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pacing:
-    """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
+class Pacing(NamedTuple):
+    """Which steps wait: all new ones once a step has ended (`after_step`), and some replies.
 
     `due`: a step has ended already.
     """
@@ -46,10 +44,6 @@ class Pacing:
     after_step: bool
     due: bool
     held_back: frozenset[str]
-
-    def holds(self, name: str, *, has_ended: bool) -> bool:
-        """Tells whether a step must not start now; `has_ended`: another one has."""
-        return (self.after_step and has_ended) or name in self.held_back
 
 
 class Executor:
@@ -81,9 +75,7 @@ class Executor:
         self._is_paced = bool(pacing or last_replies)
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._consent = ConsentRules(
-            callees, self._limits, self._templates, most_items, journal.program_of
-        )
+        self._consent = ConsentRules(callees, limits, templates, most_items, journal.program_of)
         self._budget = CallReservations(budget, journal, self._clock)
         self._state = UnitStates(
             journal,
@@ -285,10 +277,11 @@ class Executor:
                 return True
             if self._last_replies and name not in self._last_replies:
                 return True
-            # While somebody is asked, other steps go on, and the plan is thought over afterwards.
-            has_ended = state.has_new_end and not state.waits_for_person
-            if self._pacing is not None and self._pacing.holds(name, has_ended=has_ended):
-                return True
+            if (pacing := self._pacing) is not None:
+                # While somebody is asked, other steps go on; the plan is thought over afterwards.
+                is_due = pacing.after_step and state.has_new_end and not state.waits_for_person
+                if is_due or name in pacing.held_back:
+                    return True
         limit = self._limits.per_tool.get(unit.callee)
         if limit is None:
             return False

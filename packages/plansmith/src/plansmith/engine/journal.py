@@ -174,7 +174,7 @@ class Journal:
         """
         self.require_sound()
         # Check: they fold, or nothing is stored.
-        last = self.events[-1] if self.events else None
+        last = self._run.last
         events = self._next_events(bodies, by, at)
         try:
             later = apply(self._run, events)
@@ -191,7 +191,7 @@ class Journal:
         began = claim.lease.now() if claim is not None else 0.0
         await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
-        if (self.events[-1] if self.events else None) is last:  # else they were read back already
+        if self._run.last is last:  # else they were read back already
             self._run, self.summary = later, summary
             self.events += events
         if claim is not None and claim.lease.may_be_over(began):
@@ -247,8 +247,8 @@ class Journal:
         self, bodies: Sequence[e.Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
-        last = self.events[-1] if self.events else None
-        return e.next_events(bodies, run=self.id, by=by, at=at or self._clock.now(), last=last)
+        at = at or self._clock.now()
+        return e.next_events(bodies, run=self.id, by=by, at=at, last=self._run.last)
 
     def following(self, *entries: e.Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""

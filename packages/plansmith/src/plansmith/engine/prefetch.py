@@ -113,12 +113,10 @@ class Prefetcher:
             began, spent = self._under_way.pop(key)
             costs = [each.cost for each in spent if each.cost is not None]
             known = sum(costs, Decimal(0)) if costs else None  # what is known counts in the budget
-            used, seconds = replace(total(*spent), cost=known), round(self._now() - began, 6)
-            bodies.append(
-                PrefetchEnded(
-                    key=key, seconds=seconds, result=result, error=error, **spending(used)
-                )
-            )
+            used = spending(replace(total(*spent), cost=known))
+            seconds = round(self._now() - began, 6)
+            end = PrefetchEnded(key=key, seconds=seconds, result=result, error=error, **used)
+            bodies.append(end)
         await self._journal.append(*bodies, values=values)
 
     async def finish(self, wanted: Collection[str] = ()) -> None:

@@ -232,13 +232,10 @@ class UnitStates:
     def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
         """Opens a map, plan or repeated step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
-            raise ReferenceFailed(
-                Sentence(
-                    "{step} is nested more than {most} levels deep",
-                    step=unit.name,
-                    most=MAX_NESTING,
-                )
+            why = Sentence(
+                "{step} is nested more than {most} levels deep", step=unit.name, most=MAX_NESTING
             )
+            raise ReferenceFailed(why)
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
         if self.state_of(unit.name).status is not StepStatus.RUNNING:
