@@ -73,7 +73,7 @@ class Executor:
         # If there are last replies nothing else is run, also if steps they need did not finish.
         self._pacing, self._last_replies = pacing, last_replies
         self._is_paced = bool(pacing or last_replies)
-        # Written with the first starts, and with the last end: a commit less for each.
+        # Events written together with the first starts and the last end: it spares two commits.
         self._opening, self._end = [*opening], end
         self._consent = ConsentRules(callees, limits, templates, most_items, journal.program_of)
         self._budget = CallReservations(budget, journal, self._clock)
@@ -111,7 +111,7 @@ class Executor:
         self.wakeups.bind()
         self.is_executing = True
         try:
-            if not self._is_cancelled:  # else the process that was to obey it died
+            if not self._is_cancelled:  # else its end settles what a crash left open
                 await self._settle_interrupted()
             await self._enter(self._journal.run)
             await self._loop()
@@ -154,7 +154,7 @@ class Executor:
                 calls.launch(started)
                 if not calls.running:
                     continue
-                await asyncio.sleep(0)  # calls that wait for nothing end in this turn
+                await asyncio.sleep(0)  # lets calls end that wait for nothing
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:

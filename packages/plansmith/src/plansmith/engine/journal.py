@@ -47,7 +47,7 @@ class Journal:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
-        # What was stored with its last event, where this wrote it.
+        # The summary that was stored with its last event, if this journal wrote it.
         self.summary: RunSummary | None = None
         self.events: list[e.Event] = []
         self.damage: Damage | None = None
@@ -237,7 +237,7 @@ class Journal:
 
     async def _confirm(self, claim: HeldClaim) -> None:
         """Makes sure that this process, which may have been stopped, still owns the run."""
-        for _ in range(_CONFIRMATIONS):  # it may be stopped meanwhile; or the store is that slow
+        for _ in range(_CONFIRMATIONS):  # it may be stopped again, or the store may be slow
             began = claim.lease.now()
             await self._until_answered(claim.confirm)
             if not claim.lease.may_be_over(began):
@@ -252,7 +252,7 @@ class Journal:
 
     def following(self, *entries: e.Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
-        if self._fits(entries):  # nearly always; one by one takes the square of their number
+        if self._fits(entries):  # nearly always; one by one takes quadratic time
             return self._next_events(entries)
         fitting: list[e.Entry] = []
         for each in entries:

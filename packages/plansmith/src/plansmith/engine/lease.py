@@ -22,7 +22,7 @@ else:
 LEASE_S: Final = 20.0
 # How often a lease is renewed before it would be over.
 _RENEWALS: Final = 4
-# An answer that takes longer than this may have come while the process was stopped.
+# If an operation of the store took longer than this, the process may have been stopped meanwhile.
 _STOPPED_S: Final = 1.0
 
 
@@ -82,7 +82,7 @@ class Lease:
         self._store, self.now, self._me, self.seconds = store, now, me, seconds
         self.about = ProcessInfo()
         self._claims = claims  # by run; they change as runs are claimed and released
-        self.always = False
+        self.always = False  # renewed also while it executes nothing
         self._renewed = float("-inf")
         self._must_recheck = False
         self._timer: asyncio.TimerHandle | None = None
@@ -117,7 +117,7 @@ class Lease:
             for claim, term in held:
                 if claim.term == term != terms.get(claim.run):
                     claim.lose()
-            # What nobody here uses is released: else no other process could have the runs.
+            # Claims that nobody here uses are released: else no other process gets these runs.
             unused = [run for run in terms if recheck and run not in self._claims]
             for run in unused:
                 await self._store.release(run, terms[run], unfinished=True)
@@ -134,7 +134,7 @@ class Lease:
         """Tells the others at once that the lease is over."""
         self.close()
         if self._renewed > float("-inf") and not self._claims:
-            with suppress(PlansmithError):  # the store is away: they wait until it is over
+            with suppress(PlansmithError):  # the store is away: they wait until the lease ends
                 await self._store.beat(Beat(self._me(), self.about, _version(), 0.0))
 
     def close(self) -> None:

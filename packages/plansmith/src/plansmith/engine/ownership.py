@@ -100,7 +100,7 @@ class Ownership:
             except BaseException as error:
                 self._end_use(claim)
                 if not isinstance(error, RunBusy):
-                    self.lease.recheck_claims()  # it may have been claimed
+                    self.lease.recheck_claims()  # the store may have claimed it
                 raise
         return claim, last
 
@@ -120,7 +120,7 @@ class Ownership:
             return 0
         if self._claims.get(claim.run) is claim:
             del self._claims[claim.run]
-        if claim.lost:  # what is still written under it stays refused
+        if claim.lost:  # it keeps its term: the store refuses what is still written
             return 0
         term, claim.term = claim.term, 0
         return term

@@ -26,7 +26,7 @@ from plansmith.plan.steps import AnyStep, ToolStep, has_rules
 from plansmith.ports import Call, Usage
 
 NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
-# A plan that begins at once waits so long for its reads; a slower one is made again by its step.
+# How long the start of a plan waits for its early reads; what takes longer its step reads again.
 _PATIENCE_S: Final = 2.0
 _MOST_AT_ONCE: Final = 4
 
@@ -125,7 +125,7 @@ class Prefetcher:
         waits = [task for name, task in self._tasks.items() if name in wanted]
         if waits:
             await asyncio.wait(waits, timeout=_PATIENCE_S)
-        async with self._lock:  # none of them is writing
+        async with self._lock:  # so that none is stopped while it writes
             for task in self._tasks.values():
                 task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -15,7 +15,7 @@ from plansmith.plan.sentence import Sentence
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
-# For containers that share a host name, a boot and a process namespace, and for trials.
+# Names the machine, for containers that share a host name, a boot and a process namespace.
 _MACHINE: Final = "PLANSMITH_MACHINE"
 _named: tuple[int, str] = (0, "")
 

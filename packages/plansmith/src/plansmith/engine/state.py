@@ -246,7 +246,7 @@ class UnitStates:
         opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}
         started = group.started_parts(resting, opened)
         self.units |= started
-        # Those that ask before they begin have left their place, and are queued when it is theirs.
+        # Parts that ask before they begin leave their place to others, and come later.
         asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
         for name in asking:
             if not self.state_of(name).attempts and group.may_step_aside:
