@@ -170,7 +170,7 @@ class Ownership:
         found = await self._store.claims()
         owners = {claim.owner for _, claim in found}
         await self.liveness.look_at(owners)
-        known = {owner: self.liveness.state(owner) for owner in owners}
+        known: dict[str, ProcessState] = {each: self.liveness.state(each) for each in owners}
         runs = (each for each in found if not each[0].startswith(NO_RUN))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
 
