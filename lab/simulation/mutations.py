@@ -11,7 +11,8 @@ from typing import Any
 from lab.simulation.store import SharedStore, StoreServer
 from plansmith.engine.call import Callees
 from plansmith.engine.executor import Executor
-from plansmith.engine.lease import Lease, OtherMachines
+from plansmith.engine.lease import Lease
+from plansmith.engine.liveness import Liveness
 from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Ownership
 from plansmith.engine.ready import ReadyQueue
@@ -131,14 +132,14 @@ MUTATIONS: Mapping[str, Plant] = {
         _no,
     ),
     "a living process on another machine counts as dead": lambda: (
-        OtherMachines,
+        Liveness,
         "is_silent",
         _yes,
     ),
     "a living process on this machine counts as dead": lambda: (
-        Ownership,
-        "_require_dead",
-        _answering_later(None),
+        Liveness,
+        "is_dead",
+        _answering_later(value=True),
     ),
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
     "a new plan is not compared with the approved one": lambda: (
@@ -154,7 +155,7 @@ MUTATIONS: Mapping[str, Plant] = {
         _answering_later(None),
     ),
     "the end of another server is not noticed": lambda: (
-        Ownership,
+        Liveness,
         "dead_servers",
         _answering_later(set[str]()),
     ),

@@ -198,7 +198,7 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     taking = asyncio.create_task(ownership.claim("r"))
     await until(lambda: taking.done() or clock.sleepers > 0)
     await clock.advance(20)
-    held = await taking
+    held, _ = await taking
     claim = await store.claim_of("r")
     assert claim is not None
     assert (claim.owner, claim.term) == (ownership.me(), held.term)
@@ -336,7 +336,7 @@ async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_
     store = SqliteStore(tmp_path / "runs.db")
     [last] = await store.beats()
     assert last.lease_s == 0
-    assert await Ownership(store, SystemClock()).dead([last.process]) == {last.process}
+    assert await Ownership(store, SystemClock()).liveness.dead([last.process]) == {last.process}
     await store.close()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 
 from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.engine.provenance import allow_seen
+from plansmith.engine.consent import allow_seen
 from plansmith.errors import StaleDecision
 from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text
 from plansmith.plan.data import Json, content_hash, json_text

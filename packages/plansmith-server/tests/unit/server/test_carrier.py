@@ -256,7 +256,7 @@ async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_sta
     server = state(tmp_path, "", clock := FakeClock(NOW))
     run = (await server.smith.submit(PLAN)).id
     other = Ownership(server.smith.store, clock)
-    held = await other.claim(run)
+    held, _ = await other.claim(run)
 
     async def is_over() -> bool:
         return (await server.smith.get(run)).status.over

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import events_after_limit
+from plansmith.engine.consent import after_consent, read_consent
 from plansmith.engine.outcome import instead_of_result, misfit, on_error
-from plansmith.engine.provenance import after_consent, read_consent
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e

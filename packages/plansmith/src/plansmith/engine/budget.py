@@ -21,7 +21,6 @@ GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 800
 NOTHING_USED: Final = Usage()
 _MOST_COST: Final = Decimal(10**12)
 _NO_LIMITS: Final = (None, None, None, None)
-_FREE: Final = ("ask", "map", "plan")
 
 
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
@@ -159,7 +158,7 @@ class CallReservations:
 
     def reserve(self, name: str, kind: str) -> Refusal | None:
         """Reserves the budget of a call; returns a refusal if a limit would be exceeded."""
-        if self._budget is None or kind in _FREE:
+        if self._budget is None:
             return None
         now, run = self._clock.now(), self._journal.run
         seconds = (now - (run.started_at or now)).total_seconds()

@@ -34,13 +34,7 @@ from plansmith.plan.capability import Effect, ToolSpec, effect_of
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    LONGEST_TIMEOUT_S,
-    AgentStep,
-    ReplyStep,
-    ReplyStyle,
-    ToolStep,
-)
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
 
 Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
+from plansmith.engine.consent import as_allowed
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
 from plansmith.engine.progress import ProgressBuffer, Wakeups
-from plansmith.engine.provenance import Consent, as_allowed
+from plansmith.engine.provenance import ConsentRules
 from plansmith.engine.recover import settle_after_crash
 from plansmith.engine.running import PreparedCall, RunningCalls
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
@@ -35,24 +35,15 @@ from plansmith.ports import Call, Reply
 FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pacing:
-    """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
+class Pacing(NamedTuple):
+    """Which steps wait: all new ones once a step has ended (`after_step`), and some replies.
 
-    `due`: a step has ended already. With `last_replies` nothing but these is run, whether or
-    not the steps they need have finished.
+    `due`: a step has ended already.
     """
 
-    after_step: bool = False
-    due: bool = False
-    held_back: frozenset[str] = frozenset()
-    last_replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
-
-    def holds(self, name: str, *, has_ended: bool) -> bool:
-        """Tells whether a step must not start now; `has_ended`: another one has."""
-        if self.last_replies:
-            return name not in self.last_replies
-        return (self.after_step and has_ended) or name in self.held_back
+    after_step: bool
+    due: bool
+    held_back: frozenset[str]
 
 
 class Executor:
@@ -71,6 +62,7 @@ class Executor:
         durations: Mapping[str, float],
         budget: Budget | None,
         pacing: Pacing | None,
+        last_replies: Mapping[str, Unit],
         opening: Sequence[e.AnyBody],
         end: Callable[[], e.RunFinished | None],
     ) -> None:
@@ -78,12 +70,12 @@ class Executor:
         self.hands_over = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits, templates
-        self._pacing = pacing
-        # Written with the first starts, and with the last end: a commit less for each.
+        # If there are last replies nothing else is run, also if steps they need did not finish.
+        self._pacing, self._last_replies = pacing, last_replies
+        self._is_paced = bool(pacing or last_replies)
+        # Events written together with the first starts and the last end: it spares two commits.
         self._opening, self._end = [*opening], end
-        self._consent = Consent(
-            callees, self._limits, self._templates, most_items, journal.program_of
-        )
+        self._consent = ConsentRules(callees, limits, templates, most_items, journal.program_of)
         self._budget = CallReservations(budget, journal, self._clock)
         self._state = UnitStates(
             journal,
@@ -112,14 +104,14 @@ class Executor:
     @property
     def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
-        return min(self._state.wakes.values(), default=None)
+        return self._state.next_wake
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
         self.wakeups.bind()
         self.is_executing = True
         try:
-            if not self._is_cancelled:  # else the process that was to obey it died
+            if not self._is_cancelled:  # else its end settles what a crash left open
                 await self._settle_interrupted()
             await self._enter(self._journal.run)
             await self._loop()
@@ -147,7 +139,7 @@ class Executor:
             await self._state.enter(run.plan)
         if self._pacing is not None:
             self._state.has_new_end = self._pacing.due
-            self._state.release(self._pacing.last_replies)
+        self._state.release(self._last_replies)
         self._progress.advice = run.advice.advice if run.advice else None
 
     async def _loop(self) -> None:
@@ -156,18 +148,18 @@ class Executor:
         while not self._is_cancelled:
             self._take_ended()
             started = self._start()
-            batch, state.batch = state.batch, Batch()
+            batch = state.take_batch()
             if batch.bodies:
                 started = await self._write(batch, started)
                 calls.launch(started)
                 if not calls.running:
                     continue
-                await asyncio.sleep(0)  # calls that wait for nothing end in this turn
+                await asyncio.sleep(0)  # lets calls end that wait for nothing
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if state.wakes:
-                    wakeups.set_alarm(min(state.wakes.values()))
+                if (at := state.next_wake) is not None:
+                    wakeups.set_alarm(at)
                 await wakeups.next()
             if wakeups.follower:
                 await self._catch_up()
@@ -197,7 +189,7 @@ class Executor:
 
     def _last_event(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self._state.wakes or self._pacing
+        goes_on = self._calls.running or self._state.wakes or self._is_paced
         if goes_on or self._progress.advice:
             return None
         return self._end() if self._state.is_all_done else None
@@ -226,9 +218,9 @@ class Executor:
                 self._budget.settle(name)
                 state.queue.put_back(name)
             started = [each for each in started if each.unit.name not in unmade]
-            batch.bodies += state.batch.bodies
-            batch.values += state.batch.values
-            state.batch = Batch()
+            more = state.take_batch()
+            batch.bodies += more.bodies
+            batch.values += more.values
             with suppress(StaleWriter):
                 await self._journal.append(*batch.bodies, values=batch.values)
                 return started
@@ -255,10 +247,8 @@ class Executor:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[PreparedCall] = []
         state, queue, running = self._state, self._state.queue, self._calls.running
-        if state.wakes:
-            now = self._clock.now()
-            state.wakes = {name: until for name, until in state.wakes.items() if until > now}
-        blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
+        state.drop_past_wakes()
+        blocks = self._limits.per_tool or self._progress.advice or self._is_paced
         while self._may_start and queue.ready and len(running) + len(started) < self._limits.width:
             # A step that opens in this loop may bring a round that has to wait.
             is_blocked = partial(self._is_blocked, started) if blocks or state.wakes else None
@@ -285,10 +275,13 @@ class Executor:
         if unit.parent is None:  # parts of open steps always go on
             if advice and not (advice == "finish" and unit.step.kind == "reply"):
                 return True
-            # While somebody is asked, other steps go on, and the plan is thought over afterwards.
-            has_ended = state.has_new_end and not state.waits_for_person
-            if self._pacing is not None and self._pacing.holds(name, has_ended=has_ended):
+            if self._last_replies and name not in self._last_replies:
                 return True
+            if (pacing := self._pacing) is not None:
+                # While somebody is asked, other steps go on; the plan is thought over afterwards.
+                is_due = pacing.after_step and state.has_new_end and not state.waits_for_person
+                if is_due or name in pacing.held_back:
+                    return True
         limit = self._limits.per_tool.get(unit.callee)
         if limit is None:
             return False
@@ -308,7 +301,9 @@ class Executor:
 
     def _reserve_budget(self, unit: Unit) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run, asks, returns false."""
-        refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
+        if unit.is_group or unit.step.kind == "ask":
+            return True  # it makes no call itself
+        refusal = self._budget.reserve(unit.name, unit.step.kind)
         if refusal is None:
             return True
         self._state.queue.put_back(unit.name)
@@ -422,20 +417,16 @@ class Executor:
 
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
-        state = self._state
-        # A person may have skipped a waiting one.
-        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.resting}
-        if (at := self.wakes_at) is None:
-            return False
-        return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
+        self._state.drop_wakes_at_rest()
+        at = self._state.next_wake
+        return at is not None and (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
     async def _stop(self) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
         await self._calls.cancel(self._limits.grace_s)
         self._take_ended()
         if self._state.batch.bodies:
-            batch, self._state.batch = self._state.batch, Batch()
-            await self._write(batch, [])
+            await self._write(self._state.take_batch(), [])
 
 
 def _is_instruction(event: e.Event) -> bool:

@@ -201,11 +201,8 @@ def group_of(
     if step.content not in (None, plan.hash):
         raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
     parts = template_units(unit, plan, inputs)
-    for part in parts.values():
+    for name, part in parts.items():
         if unknown := min(part.needs() - parts.keys(), default=""):
-            raise ReferenceFailed(
-                Sentence(
-                    "{step} waits for {need}, which does not exist", step=part.name, need=unknown
-                )
-            )
+            why = Sentence("{step} waits for {need}, which does not exist", step=name, need=unknown)
+            raise ReferenceFailed(why)
     return Group(unit, parts)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
@@ -29,6 +29,17 @@ _CONFIRMATIONS: Final = 3
 _LONGEST_RESULT: Final = 1000
 
 
+class Damage(NamedTuple):
+    """Why a journal is read no further; `beyond` are readable events after its last good one.
+
+    `last` is the number of the last event that was written, even if it cannot be read.
+    """
+
+    error: JournalDamaged
+    beyond: Sequence[e.Event]
+    last: int
+
+
 class Journal:
     """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
 
@@ -36,17 +47,14 @@ class Journal:
         self.id = run
         self._store, self._clock = store, clock
         self._run = Run(id=run)
-        # What was stored with its last event, where this wrote it.
+        # The summary that was stored with its last event, if this journal wrote it.
         self.summary: RunSummary | None = None
         self.events: list[e.Event] = []
-        self.damage: JournalDamaged | None = None
+        self.damage: Damage | None = None
         # The claim under which this process executes the run, if it does.
         self.claim: HeldClaim | None = None
         # Waits while the store is away, for whoever executes or plans the run.
         self.retry: StoreRetry | None = None
-        # Readable events after the last good one, and the last event's number, when it was read.
-        self.beyond: Sequence[e.Event] = ()
-        self.last = 0
 
     @classmethod
     async def load(cls, run: str, *, store: Store, clock: Clock) -> Journal:
@@ -104,11 +112,10 @@ class Journal:
             good = fitting(events, self._run)
             self._run = apply(self._run, good)
         self.events += good
-        self.beyond = events[len(good) :]
-        self.last = max(last, len(self.events))
-        self.damage = self._damaged(why) if why else None
+        last = max(last, len(self.events))
+        self.damage = self._damaged(why, events[len(good) :], last) if why else None
 
-    def _damaged(self, why: str) -> JournalDamaged:
+    def _damaged(self, why: str, beyond: Sequence[e.Event], last: int) -> Damage:
         hint = Sentence("none of its events can be read: restore the store from a backup")
         if self.events:
             hint = Sentence(
@@ -117,19 +124,18 @@ class Journal:
                 run=self.id,
                 number=len(self.events),
             )
-        return JournalDamaged(why, hint=hint)
+        return Damage(JournalDamaged(why, hint=hint), beyond, last)
 
     def require_sound(self) -> None:
         """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""
         if self.damage is not None:
-            raise self.damage
+            raise self.damage.error
 
     def rewind(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, self.events[: number - 1]
         self._run = apply(Run(id=self.id), self.events)
-        self.beyond, self.last = events[number - 1 :], len(events)
-        self.damage = self._damaged(why)
+        self.damage = self._damaged(why, events[number - 1 :], len(events))
 
     def copy(self) -> Journal:
         """Returns a journal that has read the same, for another writer; it owns nothing."""
@@ -166,10 +172,9 @@ class Journal:
 
         An entry may name its actor, else it is `by`. `at` is their time, by default now.
         """
-        if self.damage is not None:
-            raise self.damage
+        self.require_sound()
         # Check: they fold, or nothing is stored.
-        last = self.events[-1] if self.events else None
+        last = self._run.last
         events = self._next_events(bodies, by, at)
         try:
             later = apply(self._run, events)
@@ -186,7 +191,7 @@ class Journal:
         began = claim.lease.now() if claim is not None else 0.0
         await self._write(events, values, status=status.value, summary=summary, term=term)
         # Keep.
-        if (self.events[-1] if self.events else None) is last:  # else they were read back already
+        if self._run.last is last:  # else they were read back already
             self._run, self.summary = later, summary
             self.events += events
         if claim is not None and claim.lease.may_be_over(began):
@@ -232,7 +237,7 @@ class Journal:
 
     async def _confirm(self, claim: HeldClaim) -> None:
         """Makes sure that this process, which may have been stopped, still owns the run."""
-        for _ in range(_CONFIRMATIONS):  # it may be stopped meanwhile; or the store is that slow
+        for _ in range(_CONFIRMATIONS):  # it may be stopped again, or the store may be slow
             began = claim.lease.now()
             await self._until_answered(claim.confirm)
             if not claim.lease.may_be_over(began):
@@ -242,12 +247,12 @@ class Journal:
         self, bodies: Sequence[e.Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
-        last = self.events[-1] if self.events else None
-        return e.next_events(bodies, run=self.id, by=by, at=at or self._clock.now(), last=last)
+        at = at or self._clock.now()
+        return e.next_events(bodies, run=self.id, by=by, at=at, last=self._run.last)
 
     def following(self, *entries: e.Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
-        if self._fits(entries):  # nearly always; one by one takes the square of their number
+        if self._fits(entries):  # nearly always; one by one takes quadratic time
             return self._next_events(entries)
         fitting: list[e.Entry] = []
         for each in entries:
@@ -264,7 +269,12 @@ class Journal:
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
-        return self._run.replace(damage=_text(self.damage)) if self.damage else self._run
+        return self._run.replace(damage=_text(self.damage.error)) if self.damage else self._run
+
+    @property
+    def last(self) -> int:
+        """Returns the number of the last event that was written, even if it cannot be read."""
+        return len(self.events) if self.damage is None else self.damage.last
 
     @property
     def steps(self) -> Mapping[str, StepState]:

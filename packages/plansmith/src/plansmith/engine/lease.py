@@ -1,9 +1,9 @@
-"""The lease of this process on the runs it executes, and whether other machines' processes live."""
+"""The lease of this process on the runs that it executes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -22,11 +22,8 @@ else:
 LEASE_S: Final = 20.0
 # How often a lease is renewed before it would be over.
 _RENEWALS: Final = 4
-# An answer that takes longer than this may have come while the process was stopped.
+# If an operation of the store took longer than this, the process may have been stopped meanwhile.
 _STOPPED_S: Final = 1.0
-# A silent process is watched for this part of its lease: silence that was watched from here comes
-# from no clock that jumped.
-_WATCHED: Final = 0.3
 
 
 @lru_cache(maxsize=1)
@@ -42,14 +39,13 @@ class HeldClaim:
     """The claim under which this process executes a run; every append is made under its `term`.
 
     `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
-    `last` is the number of the run's last event when it was claimed, for its first user only.
     """
 
-    __slots__ = ("_tell_lost", "last", "lease", "lost", "run", "term", "uses")
+    __slots__ = ("_tell_lost", "lease", "lost", "run", "term", "uses")
 
     def __init__(self, run: str, lease: Lease, tell_lost: Callable[[str], None]) -> None:
         self.run, self.lease, self._tell_lost = run, lease, tell_lost
-        self.term = self.uses = self.last = 0
+        self.term = self.uses = 0
         self.lost = False
 
     async def confirm(self) -> None:
@@ -86,7 +82,7 @@ class Lease:
         self._store, self.now, self._me, self.seconds = store, now, me, seconds
         self.about = ProcessInfo()
         self._claims = claims  # by run; they change as runs are claimed and released
-        self.always = False
+        self.always = False  # renewed also while it executes nothing
         self._renewed = float("-inf")
         self._must_recheck = False
         self._timer: asyncio.TimerHandle | None = None
@@ -121,7 +117,7 @@ class Lease:
             for claim, term in held:
                 if claim.term == term != terms.get(claim.run):
                     claim.lose()
-            # What nobody here uses is released: else no other process could have the runs.
+            # Claims that nobody here uses are released: else no other process gets these runs.
             unused = [run for run in terms if recheck and run not in self._claims]
             for run in unused:
                 await self._store.release(run, terms[run], unfinished=True)
@@ -138,7 +134,7 @@ class Lease:
         """Tells the others at once that the lease is over."""
         self.close()
         if self._renewed > float("-inf") and not self._claims:
-            with suppress(PlansmithError):  # the store is away: they wait until it is over
+            with suppress(PlansmithError):  # the store is away: they wait until the lease ends
                 await self._store.beat(Beat(self._me(), self.about, _version(), 0.0))
 
     def close(self) -> None:
@@ -166,47 +162,3 @@ class Lease:
             pass  # the store is away: the next renewal, or whoever makes a call, looks again
         finally:
             self._keep()
-
-
-class OtherMachines:
-    """Tells which processes of other machines live, by the renewals of their leases.
-
-    A process is dead once the store says that its lease is over, and it stays silent while it is
-    watched for a while: a clock that jumps makes nobody dead.
-    """
-
-    def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
-        self._store, self._now = store, now
-        self.beats: Mapping[str, Beat] = {}
-        self._since: dict[str, tuple[int, float]] = {}
-
-    async def refresh(self) -> None:
-        """Reads which processes have renewed their leases."""
-        self.beats = {each.process: each for each in await self._store.beats()}
-        for name, each in self.beats.items():
-            if name not in self._since or self._since[name][0] != each.beats:
-                self._since[name] = each.beats, self._now()
-
-    def is_silent(self, owner: str) -> bool:
-        """Tells whether the lease of a process is over by the time of the store."""
-        beat = self.beats.get(owner)
-        # Also one in the future: it was renewed before the clock went back.
-        return beat is None or abs(beat.silent_s) > beat.lease_s
-
-    def watch_s(self, owner: str) -> float:
-        """Returns for how many seconds a silent process is still to be watched."""
-        if (beat := self.beats.get(owner)) is None:
-            return 0.0
-        return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
-
-    def count(self) -> int:
-        """Returns how many processes have renewed their leases."""
-        return sum(not self.is_silent(name) for name in self.beats)
-
-    def names(self, *, kinds: Collection[str]) -> list[str]:
-        """Returns the processes of some kinds, including those on this machine."""
-        return [each.process for each in self.beats.values() if each.about.kind in kinds]
-
-    def beats_of(self, owner: str) -> int:
-        """Returns how often a process has renewed its lease; 0 if the store does not know it."""
-        return self.beats[owner].beats if owner in self.beats else 0

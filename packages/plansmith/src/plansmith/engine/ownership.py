@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.lease import LEASE_S, HeldClaim, Lease, OtherMachines
+from plansmith.engine.lease import LEASE_S, HeldClaim, Lease
+from plansmith.engine.liveness import Liveness, ProcessState
 from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.ids import NO_RUN
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
-Liveness: TypeAlias = Literal["alive", "unsure", "dead"]
 
 
 class KnownProcess(NamedTuple):
@@ -48,7 +48,7 @@ class Ownership:
         now = clock.since_boot if isinstance(clock, BootClock) else clock.monotonic
         self._claims: dict[str, HeldClaim] = {}
         self.lease = Lease(store, now=now, seconds=lease_s, me=self.me, claims=self._claims)
-        self._others = OtherMachines(store, now=now)
+        self.liveness = Liveness(store, clock, self._machine, now=now)
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._dead_claims: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}
@@ -63,7 +63,7 @@ class Ownership:
     @asynccontextmanager
     async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[HeldClaim]:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        claim = await self.claim(run, force=force)
+        claim, _ = await self.claim(run, force=force)
         unfinished = True  # left in the middle: whoever looks for such runs may go on with it
         try:
             yield claim
@@ -83,26 +83,26 @@ class Ownership:
         finally:
             journal.drop_claim()
 
-    async def claim(self, run: str, *, force: bool = False) -> HeldClaim:
+    async def claim(self, run: str, *, force: bool = False) -> tuple[HeldClaim, int]:
         """Claims a run that nobody owns or whose owner is dead; by `force`, even from a living one.
 
-        Several tasks of this process share one claim.
+        Returns also the number of the run's last event; 0 if a task of this process had the claim,
+        which several of them share.
         """
-        claim = self._claims.get(run)
+        claim, last = self._claims.get(run), 0
         if claim is None or claim.lost:
             claim = self._claims[run] = HeldClaim(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
         claim.uses += 1
-        claim.last = 0
         if not claim.term:
             try:
-                _, claim.term, claim.last = await self._claim_in_store(run, force=force)
+                _, claim.term, last = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(claim)
                 if not isinstance(error, RunBusy):
-                    self.lease.recheck_claims()  # it may have been claimed
+                    self.lease.recheck_claims()  # the store may have claimed it
                 raise
-        return claim
+        return claim, last
 
     async def release(self, claim: HeldClaim, *, unfinished: bool = False) -> None:
         """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
@@ -120,7 +120,7 @@ class Ownership:
             return 0
         if self._claims.get(claim.run) is claim:
             del self._claims[claim.run]
-        if claim.lost:  # what is still written under it stays refused
+        if claim.lost:  # it keeps its term: the store refuses what is still written
             return 0
         term, claim.term = claim.term, 0
         return term
@@ -139,21 +139,9 @@ class Ownership:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
             if found.owner == me:
                 return found
-            if not force:
-                await self._require_dead(run, found.owner)
-            instead_of, beats = found.term, -1 if force else self._beats_of(found.owner)
-
-    async def _require_dead(self, run: str, owner: str) -> None:
-        """Returns once it is certain that an owner is dead; raises `RunBusy` if it lives."""
-        while others := self._elsewhere(owner):
-            await others.refresh()
-            if not others.is_silent(owner):
-                raise _busy(run, owner)
-            if not (left := others.watch_s(owner)):
-                return
-            await self._clock.sleep(left)
-        if self._machine.lives_here(owner):
-            raise _busy(run, owner)
+            if not force and not await self.liveness.is_dead(found.owner):
+                raise _busy(run, found.owner)
+            instead_of, beats = found.term, -1 if force else self.liveness.beats_of(found.owner)
 
     async def forget(self, run: str) -> None:
         """Removes the claim of a dead owner; one that has renewed its lease meanwhile keeps it."""
@@ -175,87 +163,50 @@ class Ownership:
         self._machine.close()
         self.lease.close()
 
-    # Who lives.
+    # Who owns a run.
 
-    def _elsewhere(self, owner: str) -> OtherMachines | None:
-        """Returns what is known of other machines if an owner is on one; else None."""
-        return self._others if self._machine.is_elsewhere(owner) else None
-
-    def _beats_of(self, owner: str) -> int:
-        others = self._elsewhere(owner)
-        return others.beats_of(owner) if others is not None else -1
-
-    def _state(self, owner: str) -> Liveness:
-        """Tells by the last look at others whether an owner lives.
-
-        A silent one is dead once it stayed silent while it was watched for a while.
-        """
-        others = self._elsewhere(owner)
-        if others is None:
-            return "alive" if owner and self._machine.lives_here(owner) else "dead"
-        if others.is_silent(owner):
-            return "unsure" if others.watch_s(owner) else "dead"
-        return "alive"
-
-    async def states(self) -> dict[str, tuple[Claim, Liveness]]:
+    async def states(self) -> dict[str, tuple[Claim, ProcessState]]:
         """Returns the claim of every claimed run, and whether its owner lives."""
         found = await self._store.claims()
-        await self._look_at(claim.owner for _, claim in found)
         owners = {claim.owner for _, claim in found}
-        known: dict[str, Liveness] = {owner: self._state(owner) for owner in owners}
+        await self.liveness.look_at(owners)
+        known: dict[str, ProcessState] = {each: self.liveness.state(each) for each in owners}
         runs = (each for each in found if not each[0].startswith(NO_RUN))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
-
-    async def _look_at(self, owners: Iterable[str]) -> None:
-        if any(map(self._machine.is_elsewhere, owners)):
-            await self._others.refresh()
 
     async def refresh(self) -> None:
         """Finds which runs have dead owners, so that each can be claimed without asking first."""
         found = (await self.states()).items()
         left = {run: claim for run, (claim, state) in found if state == "dead"}
         # Of each owner once: a process that died may have left thousands of runs.
-        beats = {owner: self._beats_of(owner) for owner in {each.owner for each in left.values()}}
+        owners = {each.owner for each in left.values()}
+        beats = {owner: self.liveness.beats_of(owner) for owner in owners}
         self._dead_claims = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
-
-    async def dead(self, processes: Collection[str]) -> set[str]:
-        """Returns those of the processes that are dead for certain."""
-        await self._look_at(processes)
-        return {each for each in processes if self._state(each) == "dead"}
-
-    async def dead_servers(self) -> set[str]:
-        """Returns the other servers and workers of this store that have ended or are silent."""
-        await self._others.refresh()
-        names = self._others.names(kinds=("server", "worker"))
-        me = self.me()
-        return {each for each in names if each != me and self._state(each) != "alive"}
 
     async def processes(self) -> list[KnownProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
-        await self._others.refresh()
+        await self.liveness.refresh()
         runs: dict[str, list[str]] = {}
         for run, (claim, _) in (await self.states()).items():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            KnownProcess(beat, self._state(name) == "alive", tuple(runs.get(name, ())))
-            for name, beat in self._others.beats.items()
+            KnownProcess(beat, self.liveness.state(name) == "alive", tuple(runs.get(name, ())))
+            for name, beat in self.liveness.beats.items()
         ]
         return [each for each in found if each.lives or each.runs]
-
-    # Who owns a run.
 
     async def _claimant(self, run: str) -> str:
         """Returns the process that has claimed a run, after a look at its machine."""
         found = await self._store.claim_of(run)
         if found is None:
             return ""
-        await self._look_at([found.owner])
+        await self.liveness.look_at([found.owner])
         return found.owner
 
     async def _owner_of(self, run: str) -> str:
         """Returns the process that owns a run, unless it seems dead."""
         owner = await self._claimant(run)
-        return owner if self._state(owner) == "alive" else ""
+        return owner if self.liveness.state(owner) == "alive" else ""
 
     async def in_use(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs whose owner lives, by one look at all claims."""
@@ -288,7 +239,8 @@ class Ownership:
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         owner = await self._claimant(run)
-        return "" if owner == self.me() or self._state(owner) == "dead" else described(owner)
+        is_other = owner != self.me() and self.liveness.state(owner) != "dead"
+        return described(owner) if is_other else ""
 
     # What only one process does at a time.
 
@@ -301,10 +253,10 @@ class Ownership:
         role, claim = f"{NO_RUN}{name}", None
         while claim is None:
             try:
-                claim = await self.claim(role)
+                claim, _ = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
-                await self._clock.sleep(_LOOK_S * max(1.0, self._others.count() / _FEW))
+                await self._clock.sleep(_LOOK_S * max(1.0, self.liveness.count() / _FEW))
         lost = self._roles[role] = asyncio.Event()
         try:
             yield lost

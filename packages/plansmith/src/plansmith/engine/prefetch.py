@@ -26,7 +26,7 @@ from plansmith.plan.steps import AnyStep, ToolStep, has_rules
 from plansmith.ports import Call, Usage
 
 NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
-# A plan that begins at once waits so long for its reads; a slower one is made again by its step.
+# How long the start of a plan waits for its early reads; what takes longer its step reads again.
 _PATIENCE_S: Final = 2.0
 _MOST_AT_ONCE: Final = 4
 
@@ -113,12 +113,10 @@ class Prefetcher:
             began, spent = self._under_way.pop(key)
             costs = [each.cost for each in spent if each.cost is not None]
             known = sum(costs, Decimal(0)) if costs else None  # what is known counts in the budget
-            used, seconds = replace(total(*spent), cost=known), round(self._now() - began, 6)
-            bodies.append(
-                PrefetchEnded(
-                    key=key, seconds=seconds, result=result, error=error, **spending(used)
-                )
-            )
+            used = spending(replace(total(*spent), cost=known))
+            seconds = round(self._now() - began, 6)
+            end = PrefetchEnded(key=key, seconds=seconds, result=result, error=error, **used)
+            bodies.append(end)
         await self._journal.append(*bodies, values=values)
 
     async def finish(self, wanted: Collection[str] = ()) -> None:
@@ -127,7 +125,7 @@ class Prefetcher:
         waits = [task for name, task in self._tasks.items() if name in wanted]
         if waits:
             await asyncio.wait(waits, timeout=_PATIENCE_S)
-        async with self._lock:  # none of them is writing
+        async with self._lock:  # so that none is stopped while it writes
             for task in self._tasks.values():
                 task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

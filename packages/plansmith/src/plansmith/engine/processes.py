@@ -15,10 +15,8 @@ from plansmith.plan.sentence import Sentence
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
-# For containers that share a host name, a boot and a process namespace, and for trials.
+# Names the machine, for containers that share a host name, a boot and a process namespace.
 _MACHINE: Final = "PLANSMITH_MACHINE"
-
-
 _named: tuple[int, str] = (0, "")
 
 
@@ -93,10 +91,8 @@ def described(owner: str) -> str:
     owner, _ = _opening(owner)
     machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
     if is_elsewhere(owner):
-        place = machine.split()[0] if machine else "?"
-        return Sentence(
-            "process {process} on the machine {machine}", process=process, machine=place
-        )
+        host = machine.split()[0] if machine else "?"
+        return Sentence("process {process} on the machine {machine}", process=process, machine=host)
     return Sentence("process {process} on this machine", process=process)
 
 

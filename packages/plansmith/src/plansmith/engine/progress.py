@@ -29,7 +29,7 @@ class Wakeups:
         self._ended: list[tuple[str, Outcome]] = []
         self.is_awake = False
         self._waiter: asyncio.Future[None] | None = None
-        # The task that follows other processes: they may have written.
+        # The task that waits for what other processes write.
         self.follower: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
         self._alarm: asyncio.Task[None] | None = None

@@ -40,7 +40,7 @@ class RunningCalls:
         self._callees, self._results, self._ended, self._value = callees, results, ended, value
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
-        # Until when calls may take, by the time of the event loop; those that took longer.
+        # When each call has to end, by the time of the event loop; and those that took longer.
         self._deadlines: dict[str, float] = {}
         self._late: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None

@@ -140,6 +140,26 @@ class UnitStates:
         """Returns the status of a unit that rests; one that the plan skipped counts as done."""
         return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
 
+    def take_batch(self) -> Batch:
+        """Returns what is to be written next, and begins anew."""
+        batch, self.batch = self.batch, Batch()
+        return batch
+
+    @property
+    def next_wake(self) -> datetime | None:
+        """The earliest time for which a step waits, if any does."""
+        return min(self.wakes.values(), default=None)
+
+    def drop_past_wakes(self) -> None:
+        """Lets steps go on that have waited long enough."""
+        if self.wakes:
+            now = self._clock.now()
+            self.wakes = {name: until for name, until in self.wakes.items() if until > now}
+
+    def drop_wakes_at_rest(self) -> None:
+        """Waits no more for steps that a person has skipped."""
+        self.wakes = {name: at for name, at in self.wakes.items() if name not in self.resting}
+
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
@@ -212,13 +232,10 @@ class UnitStates:
     def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
         """Opens a map, plan or repeated step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
-            raise ReferenceFailed(
-                Sentence(
-                    "{step} is nested more than {most} levels deep",
-                    step=unit.name,
-                    most=MAX_NESTING,
-                )
+            why = Sentence(
+                "{step} is nested more than {most} levels deep", step=unit.name, most=MAX_NESTING
             )
+            raise ReferenceFailed(why)
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
         if self.state_of(unit.name).status is not StepStatus.RUNNING:
@@ -229,7 +246,7 @@ class UnitStates:
         opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}
         started = group.started_parts(resting, opened)
         self.units |= started
-        # Those that ask before they begin have left their place, and are queued when it is theirs.
+        # Parts that ask before they begin leave their place to others, and come later.
         asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
         for name in asking:
             if not self.state_of(name).attempts and group.may_step_aside:

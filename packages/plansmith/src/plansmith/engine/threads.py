@@ -31,8 +31,8 @@ class Job:
         error: BaseException | None = None
         try:
             result = self._context.run(self._work)
-        # Neither a future nor a coroutine can carry the first. A person's interrupt reaches the
-        # main thread alone, so that the second is the function's own.
+        # A coroutine cannot raise StopIteration. Ctrl-C reaches only the main thread, so that a
+        # KeyboardInterrupt here is the function's own.
         except (StopIteration, KeyboardInterrupt) as raised:
             error = RuntimeError(f"the function raised {raised!r}")
         except BaseException as raised:  # noqa: BLE001 - the caller decides what it means
@@ -70,7 +70,7 @@ class Threads:
             result, error = await future
         finally:
             job.given_up = True
-        if error is not None:  # raised here: a future would not carry each of them to a task
+        if error is not None:  # raised here: a future cannot carry every exception
             raise error
         return result
 

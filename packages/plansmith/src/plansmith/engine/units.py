@@ -200,7 +200,7 @@ def round_unit(unit: Unit, number: int) -> Unit:
 def round_step(step: AnyStep) -> AnyStep:
     """Returns the step that one round runs: the rules for all rounds together are left out."""
     alone: dict[str, object] = {"repeat": None, "when": None, "otherwise": None}
-    if step.kind != "map" or step.on_error != "collect":  # which a map says about its items
+    if step.kind != "map" or step.on_error != "collect":  # 'collect' is about items
         alone["on_error"] = "fail"
     return step.model_copy(update=alone)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
-from plansmith.engine.provenance import given_values, read_consent
+from plansmith.engine.consent import given_values, read_consent
 from plansmith.engine.units import named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e

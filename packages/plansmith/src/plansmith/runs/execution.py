@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,6 @@ from plansmith.templates.template import runs_templates
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.engine.call import Callees
-    from plansmith.engine.lease import HeldClaim
     from plansmith.ports import ReplyWriter
     from plansmith.runs import replies
     from plansmith.runs.planning import RunPlanning
@@ -97,34 +97,42 @@ class RunExecution:
         return active.future
 
     async def _execute(self, journal: Journal, active: _Active) -> Run:
-        ownership, unfinished = self._journals.ownership, False
         try:
-            claim = journal.claim = await ownership.claim(journal.id)
-            try:
-                if await self._may_begin(journal, claim):
-                    unfinished = await self._through_changes(journal, active)
-            except (asyncio.CancelledError, StoreAway):
-                unfinished = not active.is_released  # a server that runs may go on with it
-                raise
-            finally:
-                await ownership.release(claim, unfinished=unfinished)
-                journal.drop_claim()
+            await self._execute_under_claim(journal, active)
         except (StaleWriter, RunTakenOver):
             active.is_released = True
         except asyncio.CancelledError:
             if not active.is_released:
                 raise
-        was_released, active.is_released = active.is_released, True
-        if was_released:
+        if active.is_released:
             await journal.catch_up()
             return await self._journals.whole(journal)
+        active.is_released = True
         results = active.executor.results if active.executor is not None else None
         whole = partial(self._journals.whole, journal, results)
         return await self._journals.store_retry.until_done(whole)
 
-    async def _may_begin(self, journal: Journal, claim: HeldClaim) -> bool:
-        """Tells whether a run that is owned now can go on; if it needs a review, asks for it."""
-        is_old = claim.last != len(journal.events) and bool(await journal.catch_up())
+    async def _execute_under_claim(self, journal: Journal, active: _Active) -> None:
+        """Executes a run until it rests, under a claim that ends with it."""
+        ownership, unfinished = self._journals.ownership, False
+        claim, last = await ownership.claim(journal.id)
+        journal.claim = claim
+        try:
+            if await self._may_begin(journal, last):
+                unfinished = await self._through_changes(journal, active)
+        except (asyncio.CancelledError, StoreAway):
+            unfinished = not active.is_released  # a server that runs may go on with it
+            raise
+        finally:
+            await ownership.release(claim, unfinished=unfinished)
+            journal.drop_claim()
+
+    async def _may_begin(self, journal: Journal, last: int) -> bool:
+        """Tells whether a run that is owned now can go on; if it needs a review, asks for it.
+
+        `last` is the number of its last event in the store; 0 if that is not known.
+        """
+        is_old = last != len(journal.events) and bool(await journal.catch_up())
         if is_old and not may_execute(journal.run):
             return False
         if self._hands_over:
@@ -175,7 +183,7 @@ class RunExecution:
             match next_move(journal.run, idle=idle, wakes_at=wakes_at):
                 case Execute() | AwaitAnswer(begun=True) if runs:
                     past = await self._intake.past()
-                    executor = await self._execute_steps(journal, active)
+                    executor = await self._execute_steps(journal, active, {})
                     if journal.run.phase.over and journal.summary is not None:
                         past.learn(journal.summary.calls)
                     if executor.hands_over and not journal.run.paused:
@@ -191,16 +199,16 @@ class RunExecution:
                     return False
 
     async def _execute_steps(
-        self, journal: Journal, active: _Active, pacing: Pacing | None = None
+        self, journal: Journal, active: _Active, last_replies: Mapping[str, Unit]
     ) -> Executor:
-        """Executes what can run now; with `pacing`, only as that allows."""
-        made = partial(self._executor_for, journal, pacing or self._pacing(journal))
+        """Executes what can run now; if there are `last_replies`, only these."""
+        made = partial(self._executor_for, journal, last_replies)
         executor = active.executor = await self._journals.store_retry.until_done(made)
         executor.hands_over = self._hands_over
         await executor.execute()
         return executor
 
-    async def _executor_for(self, journal: Journal, pacing: Pacing | None) -> Executor:
+    async def _executor_for(self, journal: Journal, last_replies: Mapping[str, Unit]) -> Executor:
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -217,7 +225,8 @@ class RunExecution:
             most_items=self._intake.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
             budget=self._budgets.of(run),
-            pacing=pacing,
+            pacing=None if last_replies else self._pacing(journal),
+            last_replies=last_replies,
             opening=[e.RunStarted(hash=journal.plan_hash)] if starts else (),
             end=partial(self._end_if_all_done, journal),
         )
@@ -270,9 +279,9 @@ class RunExecution:
         reason = await self._planning.replan_if_needed(journal)
         if reason is None:
             return
-        pacing, active = self._last_replies(journal.run), self._active.get(journal.id)
-        if pacing is not None and active is not None:  # replies that were held back
-            await self._execute_steps(journal, active, pacing)
+        replies_left, active = self._last_replies(journal.run), self._active.get(journal.id)
+        if replies_left and active is not None:  # replies that were held back
+            await self._execute_steps(journal, active, replies_left)
             if journal.run.paused:
                 return
         past, run, registry = await self._intake.past(), journal.run, self._registry
@@ -301,8 +310,8 @@ class RunExecution:
             return None
         return Pacing(after_step=ended is not None, due=bool(ended), held_back=frozenset(held))
 
-    def _last_replies(self, run: Run) -> Pacing | None:
-        """Returns how the last replies of a run that ends are still written, if any are open.
+    def _last_replies(self, run: Run) -> dict[str, Unit]:
+        """Returns the last replies of a run that ends, which are still to be written.
 
         Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
         """
@@ -315,7 +324,7 @@ class RunExecution:
                 written[name] = Unit(name, step)
             elif done and self._planning.rounds.partial_reply:
                 written[name] = Unit(name, _from_part(step, missing, run.locale))
-        return Pacing(last_replies=written) if written and not run.cancel_asked else None
+        return {} if run.cancel_asked else written
 
     def hand_over_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""

@@ -13,7 +13,6 @@ from plansmith import errors
 from plansmith.engine.journal import SYSTEM, Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
-from plansmith.engine.recover import repair
 from plansmith.engine.store_retry import StoreRetry
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -26,12 +25,13 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
+    from plansmith.engine import repair
     from plansmith.engine.processes import Machine
     from plansmith.plan.data import Json
     from plansmith.ports import Clock, Store
     from plansmith.report import build
 else:
-    lazy_modules(globals(), build="plansmith.report.build")
+    lazy_modules(globals(), build="plansmith.report.build", repair="plansmith.engine.repair")
 
 _MOST_BYTES: Final = 16_000_000
 
@@ -219,7 +219,7 @@ class Journals:
         """
         async with self.ownership.owning(run_id):
             journal = await self.load_verified(run_id)
-            await repair(self.store, journal, by=e.actor(by))
+            await repair.repair(self.store, journal, by=e.actor(by))
             return await self.whole(journal)
 
     def is_here(self, folder: str) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from plansmith.engine.groups import group_of
 from plansmith.engine.journal import load_values
-from plansmith.engine.provenance import is_own_result
 from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed, Refused, StaleWriter
 from plansmith.plan import events as e
@@ -18,7 +17,7 @@ from plansmith.plan.data import Json, call_mark
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import FIRST, FROM, LITERAL, SECRET_MARK, fill, literal
+from plansmith.plan.refs import FIRST, FROM, LITERAL, SECRET_MARK, fill, find, literal
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
@@ -266,7 +265,7 @@ def _inputs(
     as_planned = not sent
     with suppress(ReferenceFailed):
         as_planned = as_planned or sent == call_mark(resolved(unit, results))
-    if not as_planned and not is_own_result(undo, unit.step.id):
+    if not as_planned and not _is_own_result(undo, unit.step.id):
         return None
     own = {**unit.bound, unit.step.id: results.get(unit.name)}
     here = Unit(unit.name, unit.step, scope=unit.scope, bound=own)
@@ -279,3 +278,8 @@ def _inputs(
         return None
     marks = {FIRST, FROM, LITERAL} & filled.keys()
     return {LITERAL: filled} if marks else {name: literal(each) for name, each in filled.items()}
+
+
+def _is_own_result(undo: Undo, step: str) -> bool:
+    """Tells whether an undo uses nothing of other steps: so it fits whatever values were sent."""
+    return all(each.ref is not None and each.ref.step == step for each in find(dict(undo.inputs)))

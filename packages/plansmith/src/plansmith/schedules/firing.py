@@ -161,7 +161,7 @@ class Firing:
         if run.status.over:
             return await self._record(schedule, fire, run)
         if journal.damage is not None:
-            ending |= {"state": FireState.FAILED, "note": str(journal.damage)}
+            ending |= {"state": FireState.FAILED, "note": str(journal.damage.error)}
         elif schedule.removed and not journal.events:
             note = Sentence("the schedule was removed")
             ending |= {"state": FireState.CANCELLED, "note": note}
