@@ -131,7 +131,7 @@ def _about_values(
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     values = [
-        Sentence("{name} = {value}", name=name, value=_cut_text(value))
+        Sentence("{name} = {value}", name=name, value=_quoted(value))
         for name, value in sorted(inputs.items())
     ]
     fields = {"callee": unit.callee, "values": values, "sources": [*map(source_name, sources)]}
@@ -163,13 +163,15 @@ def _question(
     )
 
 
-def _cut_text(value: Json) -> str:
-    text = value if isinstance(value, str) else json_text(value)
-    if len(text) <= _SHOWN:
+def _quoted(value: Json) -> str:
+    """Returns a value as JSON: in its quotes, a text of a tool cannot pass for our own words."""
+    text = json_text(value)
+    size = len(value) if isinstance(value, str) else len(text)
+    if size <= _SHOWN:
         return text
     return Sentence(
         "{text}… (only the first {shown} of {size} characters)",
-        text=text[:_SHOWN],
+        text=json_text(value[:_SHOWN]) if isinstance(value, str) else text[:_SHOWN],
         shown=_SHOWN,
-        size=len(text),
+        size=size,
     )
