@@ -26,6 +26,7 @@ from plansmith.plan.events import verify_chain
 from plansmith.plan.planning import Decision
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.deletion import delete_run
 from plansmith.store.database_store import DatabaseStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
@@ -410,13 +411,15 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
     await world.smith.close()
 
 
-async def test_a_run_whose_results_are_lost_can_be_cancelled(tmp_path: Path) -> None:
+async def test_a_run_whose_results_are_lost_can_be_cancelled_and_deleted(tmp_path: Path) -> None:
     run = await waiting_without_results(tmp_path / "runs.db")
     world = World(SqliteStore(tmp_path / "runs.db"))
     assert (await world.smith.cancel(run, by="ada")).status is RunStatus.CANCELLED
     assert world.paid == []
     with pytest.raises(Refused, match="is over"):
         await world.smith.runs.journals.repair(run, by="ada")
+    await world.force(run, e.RunPaused())  # which does not fit after the end
+    assert await delete_run(world.smith.runs.journals, run)
     await world.smith.close()
 
 
@@ -454,6 +457,5 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
         "DELETE FROM plansmith.events WHERE run = 2; DELETE FROM plansmith.runs WHERE id = 2",
         database=url,
     )
-    [found] = await missing_runs(store)
-    assert "1 of 2 runs" in found.message
+    assert "1 of 2 runs" in (await missing_runs(store))[0].message
     await store.close()

@@ -104,7 +104,7 @@ class Journal:
 
     def _take(self, events: Sequence[e.Event], last: int, why: str) -> None:
         """Takes events that were read; those up to the first that does not fit."""
-        good = events
+        good, last = events, max(last, len(self.events) + len(events))
         try:
             self._run = apply(self._run, events)
         except JournalDamaged as misfit:
@@ -112,7 +112,6 @@ class Journal:
             good = fitting(events, self._run)
             self._run = apply(self._run, good)
         self.events += good
-        last = max(last, len(self.events))
         self.damage = self._damaged(why, events[len(good) :], last) if why else None
 
     def _damaged(self, why: str, beyond: Sequence[e.Event], last: int) -> Damage:
