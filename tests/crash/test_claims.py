@@ -312,7 +312,7 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
             assert "close that one" in busy.value.hint  # not: stop that process, which is this one
             assert await second.runs.resume_all() == []
             # A renewal that looks at all its claims.
-            await second.runs.journals.ownership.serve(ProcessInfo("server"))
+            await second.runs.journals.ownership.announce(ProcessInfo("server"))
             leave.set()
             assert (await running).status is RunStatus.DONE
             left = await first.submit(plan)

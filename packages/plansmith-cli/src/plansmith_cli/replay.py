@@ -364,7 +364,7 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
         registry,
         policy=runs.intake.policy,
         price_per_million=runs.intake.price_per_million,
-        past=CallTimings(),
+        timings=CallTimings(),
     )
     planner = _NoPlanner() if record.had_planner else None
     limits = runs.execution.limits.replace(early_start=False)

@@ -120,7 +120,7 @@ class DbosQueue:
     async def hand_on(self, taken: Sequence[Taken]) -> None:
         """Puts what dead workers had taken back on the queue."""
         if taken:
-            names = [each.workflow for each in taken]
+            names = [each.entry for each in taken]
             await self.do(lambda: self._opened.resume_workflows(names, queue_name=self.name))
 
     async def tidy(self) -> None:

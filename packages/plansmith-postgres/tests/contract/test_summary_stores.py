@@ -335,7 +335,7 @@ async def test_lists_sums_and_estimates_read_no_journal_after_a_restart(tmp_path
         totals = await lists.totals()
         assert totals.statuses == {"done": 25, "reviewing": 25}
         assert sum(day.runs for day in totals.days.values()) == 50
-        assert (await smith.runs.intake.past()).measured(["look"])
+        assert (await smith.runs.intake.timings()).measured(["look"])
         assert totals.planning
     assert not store.read
 

@@ -315,7 +315,7 @@ class BackgroundRuns:
         """Continues the runs that were open when the server started; returns how many."""
         ownership = self._journals.ownership
         # Before the runs are read: what a server made that ends later is not among them.
-        dead = await ownership.liveness.dead_servers()
+        dead = await ownership.liveness.dead_or_silent_servers()
         ids = await self._smith.store.open_runs()
         # Before their journals are read: what is decided from here on is followed.
         self._known.update(ids)
@@ -355,7 +355,7 @@ class BackgroundRuns:
                 self._adopted.pop(run_id, None)
         if self._carrier is not None:
             await self._carrier.hand_on(ownership)
-        dead = await ownership.liveness.dead_servers()
+        dead = await ownership.liveness.dead_or_silent_servers()
         if dead - self._dead_servers:
             # What waited there for an answer or a time is this server's to continue now.
             await self.resume_open()

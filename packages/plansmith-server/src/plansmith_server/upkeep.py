@@ -169,7 +169,7 @@ async def _resume_open_runs(state: ServerState) -> None:
 async def _fire_schedules(state: ServerState) -> None:
     journals = state.smith.runs.journals
     try:
-        await journals.store_retry.until_done(lambda: journals.ownership.serve(state.about))
+        await journals.store_retry.until_done(lambda: journals.ownership.announce(state.about))
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
             schedules.execute = state.background.until_rest

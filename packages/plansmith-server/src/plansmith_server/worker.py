@@ -56,7 +56,7 @@ class Worker:
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
         retry, ownership = self._journals.store_retry, self._journals.ownership
-        await retry.until_done(lambda: ownership.serve(self._state.about))
+        await retry.until_done(lambda: ownership.announce(self._state.about))
         # What suits all living workers: the queue knows one number for all of them.
         takes = [*(await retry.until_done(self._workers)).values()]
         poll_s = max(0.2, len(takes) / _POLLS_A_SECOND)
@@ -119,7 +119,7 @@ class Worker:
         self._draining = True
         background, log = self._state.background, self._state.log
         try:  # the others learn that this worker takes no more runs
-            await self._journals.ownership.serve(replace(self._state.about, draining=True))
+            await self._journals.ownership.announce(replace(self._state.about, draining=True))
         except PlansmithError as error:
             log.warning("store_away", error=str(error))
         stopping = asyncio.create_task(self._taker.stop(seconds + _LAST_S))

@@ -301,7 +301,7 @@ class RunBusy(Refused):
 
 
 class RunTakenOver(RunBusy):
-    """Another process has claimed the run that this one executed; nothing was stored."""
+    """Another process has claimed the run that this one executed; nothing more is stored."""
 
 
 class JournalError(PlansmithError):

@@ -1,4 +1,4 @@
-"""Loads modules and compiles patterns when they are first used: a program pays for what it uses."""
+"""Loads modules and compiles patterns when first used; pauses the garbage collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine offers that carries runs to workers: a queue, and a worker that takes from it."""
+"""The port of a queue that carries runs to workers, and of a worker that takes from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QueueLimits(NamedTuple):
 class Taken(NamedTuple):
     """An entry of the queue that a worker has taken, and the process that is this worker."""
 
-    workflow: str
+    entry: str
     worker: str
 
 

@@ -183,7 +183,7 @@ def _go(args: argparse.Namespace) -> int | None:
 
 async def _waiting_run(session: Session) -> str:
     async for each in session.runs_here(OPEN_STATUSES):
-        if not await session.journals.ownership.other_owner(each.run):
+        if not await session.journals.ownership.owner_elsewhere(each.run):
             return each.run
     return ""
 
@@ -200,7 +200,7 @@ async def _go_on(session: Session, run: Run) -> int:
         if offered is not None:
             return offered
     if session.args.force:
-        process = await session.smith.runs.journals.ownership.other_owner(run.id)
+        process = await session.smith.runs.journals.ownership.owner_elsewhere(run.id)
         await session.smith.resume(run.id, by=session.by, force=True)
         if process:
             session.say(

@@ -47,9 +47,8 @@ def _about_run(act: Action, flags: str = "", more: str = "", **typed: Any) -> Co
         if args.json:
             print_json(run_json(run, session))
         waits, status = await questions.waiting_lines(run, session), status_text(run)
-        if run.status is RunStatus.RUNNING and not await session.journals.ownership.other_owner(
-            run.id
-        ):
+        ownership = session.journals.ownership
+        if run.status is RunStatus.RUNNING and not await ownership.owner_elsewhere(run.id):
             status = status_word("ready")  # nothing runs it now
         session.tell(f"{run.id}: {status}", *waits)
         return None

@@ -8,7 +8,7 @@ from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import IN_CALL, StepState, StepStatus
+from plansmith.plan.run import BEGUN, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.intake import NewRun
@@ -65,7 +65,7 @@ def _events_to_reach(
     step: str, state: StepState, status: StepStatus, *, key: str
 ) -> Iterator[e.AnyBody]:
     """Yields the events that take a step from its present status to another."""
-    started = state.status in IN_CALL
+    started = state.status in BEGUN
     if state.status is not StepStatus.WAITING and not (
         started and status is not StepStatus.WAITING
     ):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.engine.answers import guarded, permits
+from plansmith.engine.answers import guarded, only_asks_to_go_on
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import misfit
 from plansmith.errors import UnreadableText
@@ -126,7 +126,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
             # A program answers nothing after which something is changed.
             by_message = asked.kind in ASKED_BY_PLANS and (by.kind == "person" or not guards)
             key = open_question(journal, asked.question)
-            waiting = Waiting(run, asked, guards, permits(run, asked, known), key)
+            waiting = Waiting(run, asked, guards, only_asks_to_go_on(run, asked, known), key)
             (questions if by_message else decisions).append(waiting)
     return Situation(found, questions, decisions)
 

@@ -117,7 +117,7 @@ async def check_plan(
     problems = (*notes, *await intake.check(plan, usable), *usable.notes(plan))
     specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
     workload = Workload(plan, specs, cards)
-    past = (await intake.past()).measured(workload.names)
+    past = (await intake.timings()).measured(workload.names)
     expected = workload.estimate(past, intake.price_per_million)
     view = {
         "plan": plan.to_json(),

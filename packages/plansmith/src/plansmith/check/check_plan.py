@@ -149,7 +149,7 @@ def _check_references(
             else:
                 yield from _check_source(step, found.ref, found.where, flow.plan, parameters)
         if found.ref is not None and found.ref.path:
-            yield from flow.lookup(found, step)
+            yield from flow.missing_key(found, step)
     for position, need in enumerate(step.after):
         if need not in steps:
             message = Sentence(
@@ -246,7 +246,7 @@ class _Calls:
         self.flow = flow
         cards = [*(agents or ())]
         self.agents = None if agents is None else agent_names(cards)
-        self.refused = {each.name for each in cards if isinstance(each, AgentSpec)}
+        self.carded = {each.name for each in cards if isinstance(each, AgentSpec)}
         self.templates = None if templates is None else Names(set(templates))
         self.reported_schemas: set[str] = set()
         self.guesses: dict[tuple[str, str], str] = {}
@@ -292,7 +292,7 @@ class _Calls:
             enough = len(self.guesses) >= _MOST_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else names.hint(name)
         message = Sentence(f"unknown.{what}", name=name)
-        if code == "PS102" and name in self.refused:
+        if code == "PS102" and name in self.carded:
             message = Sentence(
                 "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
                 "takes whole requests only",

@@ -92,7 +92,7 @@ class Flow:
             case _:
                 return _ANY
 
-    def lookup(self, found: Found, step: st.AnyStep) -> Iterator[Problem]:
+    def missing_key(self, found: Found, step: st.AnyStep) -> Iterator[Problem]:
         """Yields that a reference of a step points to nothing in an output."""
         ref, within = found.ref, step if step.kind == "map" else None
         if ref is None or (depth := self._lost(ref, within)) is None:

@@ -78,7 +78,7 @@ def _acts(step: AnyStep, environment: Environment) -> bool:
     return False
 
 
-def permits(run: Run, asked: e.QuestionAsked, environment: Environment) -> bool:
+def only_asks_to_go_on(run: Run, asked: e.QuestionAsked, environment: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
@@ -116,7 +116,7 @@ def may_continue(run: Run, asked: e.QuestionAsked, value: Json, environment: Env
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
     neither a yes nor a no raises `Refused`, unless another step uses it.
     """
-    if not permits(run, asked, environment):
+    if not only_asks_to_go_on(run, asked, environment):
         return True
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
@@ -237,7 +237,7 @@ def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -
         return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
     if value == NOT_DONE:
         return _not_done(step, run, environment)
-    if user := _user_of(step, run, environment):
+    if user := _consumer_of(step, run, environment):
         raise Refused(
             Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
             hint=_RESULT_HINT,
@@ -255,7 +255,7 @@ def _require_possible_result(name: str, result: Json, run: Run, environment: Env
         raise Refused(why, hint=_RESULT_HINT)
 
 
-def _user_of(name: str, run: Run, environment: Environment) -> str:
+def _consumer_of(name: str, run: Run, environment: Environment) -> str:
     """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
 
     A reply may also tell just that it is done.

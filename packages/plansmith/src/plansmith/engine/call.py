@@ -147,7 +147,8 @@ class Callees:
     ) -> Outcome:
         """Returns the outcome of a call that may have taken effect: repeated if harmless, or asked.
 
-        `again`: whether another try of a read may help; what a peer says about that does not count.
+        `again`: whether another try may help. That counts for reads: a change is made again only
+        if its tool is idempotent.
         """
         unsure = not self.is_read(unit)
         again = self.is_repeatable(unit) if unsure else again

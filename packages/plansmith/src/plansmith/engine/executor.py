@@ -36,9 +36,9 @@ FRESH_S: Final = 300.0  # older results of early reads are not used, since the d
 
 
 class Pacing(NamedTuple):
-    """Which steps wait: all new ones once a step has ended (`after_step`), and some replies.
+    """Which steps wait: with `after_step` all, once one has ended and the plan is thought over.
 
-    `due`: a step has ended already.
+    `due`: one has ended already. `held_back`: replies that wait for the last of several plans.
     """
 
     after_step: bool
@@ -70,7 +70,7 @@ class Executor:
         self.hands_over = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits, templates
-        # If there are last replies nothing else is run, also if steps they need did not finish.
+        # If there are last replies nothing else is run, even if steps they need did not finish.
         self._pacing, self._last_replies = pacing, last_replies
         self._is_paced = bool(pacing or last_replies)
         # Events written together with the first starts and the last end: it spares two commits.

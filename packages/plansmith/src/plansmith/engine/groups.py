@@ -31,7 +31,7 @@ class Group:
         self.waiting = deque(parts)
         self.asking: set[str] = set()
         self.done: set[str] = set()
-        self.failed: dict[str, StepStatus] = {}
+        self.lost: dict[str, StepStatus] = {}
         self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
@@ -69,12 +69,12 @@ class Group:
         if status is StepStatus.DONE:
             self.done.add(name)
         elif status in _LOST:
-            self.failed[name] = status
+            self.lost[name] = status
 
     def next_parts(self) -> dict[str, Unit]:
         """Takes the next parts that may be queued, up to the map's width."""
         step, able = self.unit.step, self.waiting
-        inside = len(self.parts) - len(able) - len(self.done) - len(self.failed)
+        inside = len(self.parts) - len(able) - len(self.done) - len(self.lost)
         free = max(step.width - inside, 0) if isinstance(step, MapStep) else len(able)
         if self.asking:
             able = deque(name for name in able if name not in self.asking)
@@ -86,10 +86,10 @@ class Group:
     @property
     def over(self) -> bool:
         """Whether no part can change any more: the others need one that failed."""
-        ended = len(self.done) + len(self.failed) == len(self.parts)
-        if ended or not self.failed:
+        ended = len(self.done) + len(self.lost) == len(self.parts)
+        if ended or not self.lost:
             return ended
-        lost, size = set(self.failed), 0
+        lost, size = set(self.lost), 0
         while size != len(lost):
             size = len(lost)
             lost |= {name for name, part in self.parts.items() if part.needs() & lost}
@@ -98,13 +98,13 @@ class Group:
     @property
     def left_out(self) -> bool:
         """Whether it is unfinished only because a person skipped parts."""
-        return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
+        return bool(self.lost) and set(self.lost.values()) == {StepStatus.SKIPPED}
 
     def error(self) -> str:
         """Says why the group is not done; empty if it is."""
-        if not self.failed:
+        if not self.lost:
             return ""
-        fields = {"count": len(self.failed), "total": len(self.parts), "parts": [*self.failed][:5]}
+        fields = {"count": len(self.lost), "total": len(self.parts), "parts": [*self.lost][:5]}
         if self.left_out:
             return Sentence("{count} of {total} parts were left out: {parts}", **fields)
         return Sentence("{count} of {total} parts failed: {parts}", **fields)
@@ -171,7 +171,7 @@ class RoundGroup(Group):
     @property
     def over(self) -> bool:
         """Whether no round follows."""
-        return self._is_met or bool(self._flaw) or bool(self.failed)
+        return self._is_met or bool(self._flaw) or bool(self.lost)
 
     def error(self) -> str:
         """Says why the step is not done; empty if it is."""
@@ -189,7 +189,7 @@ def group_of(
     started: Mapping[str, str],
     templates: Mapping[str, Plan],
 ) -> Group:
-    """Returns the parts of a unit; `started` are those that have, with their items."""
+    """Returns the parts of a unit; `started` are those that began before, with their items."""
     step = unit.step
     if step.repeat is not None:
         return RoundGroup(unit, step.repeat, results)

@@ -212,6 +212,7 @@ class Journal:
             after = len(self.events)
             if await self._until_answered(lambda: self._store.events(self.id, after=after)):
                 raise
+            # Nothing follows ours: the end of the journal was set aside.
             raise JournalDamaged(
                 Sentence("run {run} was repaired meanwhile", run=self.id),
                 hint=Sentence("load the run again and repeat the decision"),

@@ -74,14 +74,14 @@ class Liveness:
         await self.look_at(processes)
         return {each for each in processes if self.state(each) == "dead"}
 
-    async def dead_servers(self) -> set[str]:
+    async def dead_or_silent_servers(self) -> set[str]:
         """Returns the other servers and workers of this store that have ended or are silent."""
         await self.refresh()
         me, kinds = self._machine.this_process(), ("server", "worker")
         names = [name for name, each in self.beats.items() if each.about.kind in kinds]
         return {each for each in names if each != me and self.state(each) != "alive"}
 
-    def count(self) -> int:
+    def live_count(self) -> int:
         """Returns how many processes have renewed their leases."""
         return sum(not self.is_silent(name) for name in self.beats)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
 
 _LOOK_S: Final = 2.0
-_FEW: Final = 50
+_FEW: Final = 50  # processes that wait for one role and look as often as one alone
 
 
 class KnownProcess(NamedTuple):
@@ -236,7 +236,7 @@ class Ownership:
                 raise _busy(run, owner)
             await self._clock.sleep(_LOOK_S / 40)
 
-    async def other_owner(self, run: str) -> str:
+    async def owner_elsewhere(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         owner = await self._claimant(run)
         is_other = owner != self.me() and self.liveness.state(owner) != "dead"
@@ -256,7 +256,7 @@ class Ownership:
                 claim, _ = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
-                await self._clock.sleep(_LOOK_S * max(1.0, self.liveness.count() / _FEW))
+                await self._clock.sleep(_LOOK_S * max(1.0, self.liveness.live_count() / _FEW))
         lost = self._roles[role] = asyncio.Event()
         try:
             yield lost
@@ -264,7 +264,7 @@ class Ownership:
             del self._roles[role]
             await self.release(claim)
 
-    async def serve(self, about: ProcessInfo) -> None:
+    async def announce(self, about: ProcessInfo) -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""
         self.lease.about, self.lease.always = about, True
         await self.lease.renew()

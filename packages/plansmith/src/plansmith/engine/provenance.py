@@ -70,11 +70,11 @@ class ConsentRules:
         self, unit: Unit, inputs: dict[str, Json], permit: StepReplied | None, state: UnitStates
     ) -> QuestionAsked | Failed | None:
         """Returns the question before values from tools reach a change; or that they may not."""
-        kind, step = (unit.step.kind, unit.callee), unit.step
-        if kind in self._free:
+        call, step = (unit.step.kind, unit.callee), unit.step
+        if call in self._free:
             return None
         if step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
-            self._free.add(kind)
+            self._free.add(call)
             return None
         if permit is not None and permit.state == content_hash(dict(inputs)):
             return None

@@ -87,7 +87,7 @@ class UnitStates:
         # The results of calls that steps made before the plan changed, by their hashes.
         self._past_results: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
-        self.has_new_end = False
+        self.has_new_end = False  # a step has ended since the plan was last thought over
 
     async def enter(self, plan: Plan) -> None:
         """Loads the plan and the state of its steps."""

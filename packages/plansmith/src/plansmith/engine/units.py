@@ -47,8 +47,9 @@ class Unit(msgspec.Struct, eq=False):
         return replace(self, step=step)
 
     def part(self, name: str, step: AnyStep) -> Unit:
-        """Returns a part of this unit, which sees what this unit sees."""
-        return replace(self, name=name, step=step, parent=self.name, depth=self.depth + 1)
+        """Returns a part of this unit, which sees what this unit sees; it is no round."""
+        parent, depth = self.name, self.depth + 1
+        return replace(self, name=name, step=step, parent=parent, depth=depth, is_round=False)
 
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
@@ -79,7 +80,7 @@ class Unit(msgspec.Struct, eq=False):
 
 
 class Values(Mapping[str, Json]):
-    """The results that a unit's references can use: by step id within its scope."""
+    """The results that a unit's references can use, by step id; only bound values are listed."""
 
     def __init__(self, results: Mapping[str, Json], unit: Unit) -> None:
         self._results, self._unit = results, unit
@@ -141,7 +142,7 @@ def plan_units(plan: Plan) -> dict[str, Unit]:
 def map_units(unit: Unit, items: Json, started: Mapping[str, str]) -> dict[str, Unit]:
     """Returns one unit for every item of a map step's list, in order.
 
-    `started` are the parts that have, with the hashes of their items: an item keeps its
+    `started` are the parts that began before, with the hashes of their items: an item keeps its
     name when the list changes, and no other item gets that name.
     """
     step = unit.step
@@ -153,7 +154,7 @@ def map_units(unit: Unit, items: Json, started: Mapping[str, str]) -> dict[str, 
     names = _item_names(unit.name, items, started)
     parts = [unit.part(name, step.each) for name in names]
     for part, item in zip(parts, items, strict=True):
-        part.bound, part.is_round = {**unit.bound, ITEM: item}, False
+        part.bound = {**unit.bound, ITEM: item}
     return dict(zip(names, parts, strict=True))
 
 
@@ -185,7 +186,7 @@ def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> lis
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
     """Returns the units of a template's plan, inside the plan step that runs it."""
     scope, off, bound = f"{unit.name}/", plan.through_disabled, {PARAMS: dict(parameters)}
-    around = replace(unit, scope=scope, bound=bound, off=off, is_round=False)
+    around = replace(unit, scope=scope, bound=bound, off=off)
     steps = {f"{scope}{step.id}": step for step in plan.steps if not step.disabled}
     return {name: around.part(name, step) for name, step in steps.items()}
 

@@ -1,4 +1,4 @@
-"""JSON values: their type, limits, canonical text and hash."""
+"""JSON values: their type, limits, canonical text and hash; records that are checked."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from plansmith.plan.plan import differ
 from plansmith.plan.planning import ModelUse
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
 from plansmith.plan.run import (
-    IN_CALL,
+    BEGUN,
     NOT_STARTED,
     OVER,
     UNFINISHED,
@@ -34,7 +34,7 @@ from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence
 
 _ASKING: Final = (StepStatus.ASKING,)
-_RESULT_MISSING: Final = (*IN_CALL, StepStatus.UNKNOWN)
+_RESULT_MISSING: Final = (*BEGUN, StepStatus.UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _MAY_HAVE_DIED: Final = (e.StepFailed, e.StepUnknown)
@@ -488,7 +488,7 @@ class _Fold:
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
         before = self.steps.get(body.step)
         unsure = before is not None and before.unsure
-        step = self._step(event, body.step, UNFINISHED if unsure else IN_CALL)
+        step = self._step(event, body.step, UNFINISHED if unsure else BEGUN)
         at = step.started_at if body.died else event.at
         ended = replace(step, status=StepStatus.UNKNOWN, error=body.reason, finished_at=at)
         self._end_call(body.step, ended)
@@ -499,7 +499,7 @@ class _Fold:
         self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
-        step = self._step(event, body.step, IN_CALL)
+        step = self._step(event, body.step, BEGUN)
         self.steps[body.step] = replace(step, progress=body.text)
 
     def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
@@ -508,7 +508,7 @@ class _Fold:
         self.steps[body.step] = replace(step, wakes_at=until)
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
-        self._step(event, body.step, IN_CALL)
+        self._step(event, body.step, BEGUN)
         self._set(advice=self.run.advice or body)
 
 

@@ -147,8 +147,8 @@ class StepStatus(StrEnum):
 
 
 NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
-IN_CALL: Final = (StepStatus.RUNNING, StepStatus.ASKING)
-UNFINISHED: Final = (*NOT_STARTED, *IN_CALL)
+BEGUN: Final = (StepStatus.RUNNING, StepStatus.ASKING)
+UNFINISHED: Final = (*NOT_STARTED, *BEGUN)
 # What another plan may try again.
 RETRIED: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 OVER: Final = (

@@ -171,8 +171,8 @@ class RunExecution:
         defined = await self._registry.definitions(run.plan, run.templates)
         why = redefined(run.approved_tools, defined)
         by = run.approved_by or e.Actor(kind="person")
-        if alone := why_cannot_approve(run, by, self._intake.policy.second_person):
-            why = (*why, alone)
+        if refusal := why_cannot_approve(run, by, self._intake.policy.second_person):
+            why = (*why, refusal)
         review = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.drops_approved)
         return [review] if why else []
 
@@ -182,7 +182,7 @@ class RunExecution:
             runs = not idle and journal.run.phase is not RunStatus.REPLANNING
             match next_move(journal.run, idle=idle, wakes_at=wakes_at):
                 case Execute() | AwaitAnswer(begun=True) if runs:
-                    past = await self._intake.past()
+                    past = await self._intake.timings()
                     executor = await self._execute_steps(journal, active, {})
                     if journal.run.phase.over and journal.summary is not None:
                         past.learn(journal.summary.calls)
@@ -284,7 +284,7 @@ class RunExecution:
             await self._execute_steps(journal, active, replies_left)
             if journal.run.paused:
                 return
-        past, run, registry = await self._intake.past(), journal.run, self._registry
+        past, run, registry = await self._intake.timings(), journal.run, self._registry
         # What steps would have changed matters only if the goal was met early, or one failed.
         matters = run.advice or any(step.rule == "error" for step in run.steps.values())
         acting = await registry.acting(run.plan, run.templates) if run.plan and matters else ()
@@ -345,7 +345,7 @@ class RunExecution:
         if executor is not None and executor.is_executing:
             executor.wakeups.others_wrote()
 
-    async def stopped(self, run_id: str) -> bool:
+    async def until_stopped(self, run_id: str) -> bool:
         """Waits until this process obeys what was written; false if it does not execute the run."""
         active = self._active.get(run_id)
         if active is None:

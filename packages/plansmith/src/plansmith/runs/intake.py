@@ -134,13 +134,13 @@ class PlanIntake:
         *,
         policy: ReviewPolicy | None = None,
         price_per_million: Decimal | None = None,
-        past: CallTimings | None = None,
+        timings: CallTimings | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
     ) -> None:
         self.registry = registry
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
-        self._past = past
+        self._timings = timings
         self._ask_also = ask_also
         sources = registry.sources
         self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
@@ -203,12 +203,12 @@ class PlanIntake:
             results = usable.results
             pins = {each: results[each].hash for each in facts.uses if each in results}
             problems += tuple(each for each in usable.notes(plan) if each not in problems)
-        past = (await self.past()).measured(facts.workload.names)
+        timings = (await self.timings()).measured(facts.workload.names)
         templates = facts.environment.templates
         body = proposal.body.replace(
             acts=acting_steps(facts.changes),
             problems=problems,
-            estimate=facts.workload.estimate(past, self.price_per_million),
+            estimate=facts.workload.estimate(timings, self.price_per_million),
             pins=pins,
             # Finished steps keep the templates they ran with.
             templates={**run.templates, **templates} if templates else {},
@@ -260,14 +260,14 @@ class PlanIntake:
             drops = tuple(text for text in run.drops_approved if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 
-    async def past(self) -> CallTimings:
+    async def timings(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
-        if self._past is None:
+        if self._timings is None:
             ended = await self.registry.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
-            past = CallTimings()
+            timings = CallTimings()
             for each in reversed(ended):
                 if each.summary is not None:
-                    past.learn(each.summary.calls)
-            if self._past is None:  # else another task has read them meanwhile
-                self._past = past
-        return self._past
+                    timings.learn(each.summary.calls)
+            if self._timings is None:  # else another task has read them meanwhile
+                self._timings = timings
+        return self._timings

@@ -135,7 +135,7 @@ def _lacks_parts(name: str, old: Run) -> bool:
 def _withdrawals(run: Run, plan: Plan, changed: Collection[str]) -> Iterator[e.AnyBody]:
     """Yields the events that reset open steps which another plan changes or removes.
 
-    Their questions close, also if only an earlier step changes: the question may be about that.
+    Their questions close, even if only an earlier step changes: the question may be about that.
     A question whether a call took effect stays open until a person answers it.
     """
     for asked in run.questions.values():

@@ -89,7 +89,7 @@ class RunLists:
         until: datetime | None = None,
         limit: int,
     ) -> list[RunSummary]:
-        """Returns the newest runs, newest first: with these statuses and this text, older ones.
+        """Returns runs, newest first: of these statuses, with this text, older than `before`.
 
         `origin` is what they were made from; `since` and `until` are about their creation.
         """

@@ -158,7 +158,7 @@ class RunPlanning:
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
         plan = planned.plan
-        if plan is None or await self._reasons_of_reader(planned, plan):
+        if plan is None or await self._reasons_after_reading(planned, plan):
             return ()
         return () if await self.intake.review(plan) else prefetch.wanted_by(plan)
 
@@ -196,10 +196,10 @@ class RunPlanning:
             if self._standing_review is not None:
                 standing = await self._standing_review(journal.run, plan)
                 proposal = replace(proposal, review_events=standing)
-            proposal = replace(proposal, reasons=await self._reasons_of_reader(planned, plan))
+            proposal = replace(proposal, reasons=await self._reasons_after_reading(planned, plan))
         await self.intake.propose(journal, proposal)
 
-    async def _reasons_of_reader(self, planned: Planned, plan: Plan) -> Sequence[str]:
+    async def _reasons_after_reading(self, planned: Planned, plan: Plan) -> Sequence[str]:
         """Returns why a plan that changes something and was made after reading results is reviewed.
 
         Whatever the policy says: words in an old result must not lead to a change by themselves.

@@ -25,7 +25,7 @@ _WHY: Final = {
     "time": "it took too long",
     "reference": "a value it needs was not there",
     "result": "its result was not usable",
-    "person": "a person says it did not happen",
+    "person": "a person stopped it, or nobody answered",
     "refused": "a person refused its values",
     "": "it did not finish",
 }
@@ -117,10 +117,9 @@ def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
 
 
 def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
-    """Returns the steps that ended since the plan was thought over, which is due if there are any.
+    """Returns the steps that ended since the plan was thought over; it is due if there are any.
 
-    None if nobody thinks it over: no setting says so, or `max_replans` answers have changed the
-    plan.
+    None: it is never due, since no setting says so or `max_replans` answers have changed the plan.
     """
     if _when(run, limits) != "after_each" or run.plan is None or not _may_change(run):
         return None

@@ -134,7 +134,7 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def run(self, run_id: str, *, parks: bool = False) -> Run:
-        """Executes a run until it is over or waits for a person; if it `parks`, also for a time."""
+        """Executes a run until it is over or waits for a person; with `parks`, also for a time."""
         while True:
             executing = self.execution.future_of(run_id)
             if executing is not None:

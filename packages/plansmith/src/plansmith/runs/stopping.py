@@ -44,7 +44,7 @@ class RunStopping:
         asked = await self._instruct(
             journal, e.CancelAsked(reason=reason), by, lambda run: not run.cancel_asked
         )
-        if await self._execution.stopped(run_id):
+        if await self._execution.until_stopped(run_id):
             await journal.catch_up()
         elif asked:
             # Another process that makes calls for this run gets time to stop them.
@@ -67,7 +67,7 @@ class RunStopping:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
         journal = await self._journals.load_cached(run_id)
         await self._pause(journal, by, reason)
-        if await self._execution.stopped(run_id):
+        if await self._execution.until_stopped(run_id):
             await journal.catch_up()
         return await self._journals.whole(journal)
 
@@ -101,7 +101,7 @@ class RunStopping:
         if by.kind != "person":
             raise Refused(Sentence("run.kind_no_taking", kind=by.kind), hint=ONLY_PERSONS)
         ownership = self._journals.ownership
-        if journal.run.status.over or not (process := await ownership.other_owner(journal.id)):
+        if journal.run.status.over or not (process := await ownership.owner_elsewhere(journal.id)):
             return
         async with ownership.writing(journal, force=True):
             await journal.catch_up()

@@ -39,7 +39,7 @@ async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) 
     name = schedule.name
     approver = e.Actor(kind="person", name=schedule.approved_by, user=schedule.approver)
     acts = bool(await intake.registry.acting(plan))
-    alone = applies(intake.policy.second_person, acts=acts) and same_user(
+    approves_own = applies(intake.policy.second_person, acts=acts) and same_user(
         schedule.by, approver.identity
     )
     if plan.hash != schedule.approved:
@@ -47,7 +47,7 @@ async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) 
         first = Sentence(code, schedule=name)
     elif changed := redefined(schedule.tools, await intake.registry.definitions(plan)):
         first = Sentence("review.schedule_redefined", schedule=name, changes=changed)
-    elif alone:
+    elif approves_own:
         first = Sentence("second.asked", user=schedule.by)
     else:
         why = Sentence(

@@ -137,8 +137,8 @@ class Schedules(Firing):
             "name": name or "schedule",
             "by": e.actor(by).identity or e.actor(by).name,
         }
-        alone = self._intake.policy.second_person == "never"
-        if part_of is not None and part_of.asked_by and not alone:
+        one_suffices = self._intake.policy.second_person == "never"
+        if part_of is not None and part_of.asked_by and not one_suffices:
             # It matters who asked for the run: another user has to schedule it.
             fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
@@ -257,8 +257,8 @@ class Schedules(Firing):
             return made
         # What runs once stays in the run: who approved the whole has approved it too. This plan is
         # the program's choice, so that it makes nobody the author of what they approve.
-        alone = source.options.second_person == "never"
-        left = await self._runs.editing.edit(run, once[0], by=by if alone else SYSTEM)
+        one_suffices = source.options.second_person == "never"
+        left = await self._runs.editing.edit(run, once[0], by=by if one_suffices else SYSTEM)
         if left.phase is RunStatus.REVIEWING and left.plan is not None:
             await self._runs.decide(run, approve=left.plan.hash, by=by)
         return made

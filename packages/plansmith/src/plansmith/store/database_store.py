@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL stores have in common: all but writing journals."""
+"""What SQLite and PostgreSQL stores have in common: all but the commit of appends and claims."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ class DatabaseStore(SummaryQueries):
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         given = {"run": run, "owner": owner, "instead_of": instead_of, "beats": beats}
         found = None
-        while found is None:  # let go this moment
+        while found is None:  # the row went between the claim and the look
             found = await self._change_claim(run, self._dialect.claim, given)
         return Claim(*found)
 

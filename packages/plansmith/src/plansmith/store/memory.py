@@ -44,7 +44,7 @@ class MemoryStore(Store):
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
-        self._news: list[Event | None] = []  # None: its run was deleted
+        self._news: list[Event | None] = []  # None: deleted or set aside
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self._tombstones: list[Json] = []

@@ -126,11 +126,11 @@ class SqliteStore(DatabaseStore):
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
             with converting_errors(self._path, was_open=self._was_open):
-                self._database.file.need()
+                self._database.file.require_same()
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
                     self._was_open = True
-                    self._database.file.need()
+                    self._database.file.require_same()
                 try:
                     return work(self._reading)
                 except sqlite3.Error:
@@ -167,7 +167,7 @@ class SqliteStore(DatabaseStore):
         seen = -1
         while self._followers.any:
             # The writer's own commits do not count: those who wait hear of them at once.
-            version = await self._in(self._writer, self._database.others)
+            version = await self._in(self._writer, self._database.data_version)
             if version != seen:
                 seen = version
                 await self._followers.look()
@@ -254,7 +254,7 @@ class SqliteWriter:
                 raise
         return counts
 
-    def others(self) -> int:
+    def data_version(self) -> int:
         """Returns a number that changes when another connection has written."""
         with converting_errors(self._path, was_open=self._was_open):
             return setting(self._opened(), "data_version")
@@ -272,13 +272,13 @@ class SqliteWriter:
                 self.close()
 
     def _opened(self) -> sqlite3.Connection:
-        self.file.need()
+        self.file.require_same()
         if self._connection is None:
             self._connection = open_database(
                 self._path, synchronous=self._synchronous, timeout_s=self._timeout_s
             )
             self._was_open = True
-            self.file.need()
+            self.file.require_same()
         return self._connection
 
     def _write(self, batch: Sequence[Request]) -> None:
@@ -287,9 +287,9 @@ class SqliteWriter:
         claims = [each for each in batch if isinstance(each, ChangeClaim)]
         # A power cut ends every process that a claim is about, and every append writes the claims
         # before it to the disk too: alone they need not wait for it.
-        in_hurry = not appends and self._synchronous == "full"
+        claims_only = not appends and self._synchronous == "full"
         try:
-            if in_hurry:
+            if claims_only:
                 connection.execute("PRAGMA synchronous = normal")
             with transaction(connection):
                 heads = self._append(connection, appends)
@@ -298,7 +298,7 @@ class SqliteWriter:
                         connection.execute(statement, claim.given)
                     claim.result = connection.execute(CLAIM_OF, {"run": claim.run}).fetchone()
         finally:
-            if in_hurry:
+            if claims_only:
                 connection.execute("PRAGMA synchronous = full")
         self._heads |= heads
         for claim in claims:

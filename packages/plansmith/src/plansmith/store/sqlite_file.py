@@ -68,7 +68,7 @@ class SameFile:
         self._path = path
         self._seen: tuple[int, int] | None = None
 
-    def need(self) -> None:
+    def require_same(self) -> None:
         """Raises `StoreAway` while the file is not where it was."""
         try:
             found = self._path.stat()
