@@ -64,7 +64,7 @@ PYTHON_PAGES: Final = {
         "`smith.threads` and `smith.runs` can do.",
         (
             "plansmith.arguments.Options",
-            "plansmith.templates.book.TemplateBook",
+            "plansmith.runs.template_book.TemplateBook",
             "plansmith.schedules.service.Schedules",
             "plansmith.schedules.service.ScheduleSettings",
             "plansmith.schedules.service.NewSettings",
@@ -99,7 +99,7 @@ PYTHON_PAGES: Final = {
 
 # What a program uses of the parts that Plansmith makes itself; the rest serves other parts.
 MEMBERS: Final[Mapping[str, Sequence[str]]] = {
-    "plansmith.templates.book.TemplateBook": (
+    "plansmith.runs.template_book.TemplateBook": (
         *("all", "get", "shipped", "save", "take_in", "remove", "problems", "plan", "use"),
     ),
     "plansmith.schedules.service.Schedules": (

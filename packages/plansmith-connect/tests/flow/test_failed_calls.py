@@ -138,7 +138,7 @@ async def over_http(
     respond: Respond,
 ) -> AsyncGenerator[tuple[Plansmith, McpServers, asyncio.Server, Counter[str]]]:
     peer = McpPeer(respond, ANNOTATIONS)
-    bounds = limits(call_s=seconds_for(respond, 0.3), stop_s=0.1)
+    bounds = limits(call_s=seconds_for(respond, 0.8), stop_s=0.1)
     async with peer.open() as (url, server):
         settings = ServerSettings(url=url, protocol="legacy", trusted=True, limits=bounds)
         async with McpServers({"peer": settings}, approvals=Approvals()) as source:
