@@ -114,7 +114,7 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
         "delete_before",
     ),
     "plansmith_planner.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
-    "plansmith.runs.service.RunService": ("undo_plan", "resume_all", "editing"),
+    "plansmith.runs.service.RunService": ("all", "undo_effects", "resume_all", "editing"),
     "plansmith.runs.editing.PlanEditing": ("undo", "redo"),
     "plansmith.runs.stopping.RunStopping": ("skip",),
     "plansmith.runs.journals.Journals": ("repair",),
