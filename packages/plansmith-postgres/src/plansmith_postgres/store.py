@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -62,7 +63,7 @@ class PostgresStore(DatabaseStore):
     def _submit(self, request: Append) -> Awaitable[Any]:
         return self._queue.submit(request)
 
-    async def _commit(self, batch: Sequence[Request]) -> None:
+    async def _commit(self, batch: Sequence[Request], settle: Callable[[], None]) -> None:
         rest: Sequence[Append] = [each for each in batch if isinstance(each, Append)]
         while rest:
             units, puts, rest = units_of(rest)
@@ -71,6 +72,8 @@ class PostgresStore(DatabaseStore):
                 for request in requests if not won.get(run) else ():
                     first = request.events[0].number
                     request.error = taken_over(run) if run in won else stale(run, first)
+        settle()
+        await asyncio.sleep(0)
 
     async def _write(
         self, units: Mapping[str, Sequence[Append]], puts: Sequence[Append]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from plansmith.errors import JournalError
 from plansmith.plan.events import Event
@@ -13,8 +14,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.store.rows import Cells, rows_of
 from plansmith.store.sql import Parameters
 from plansmith.store.summaries import SummaryCells
-
-_TURNS: Final = 2  # of the event loop
 
 
 @dataclass(slots=True, eq=False)
@@ -59,14 +58,15 @@ def closed() -> JournalError:
 class CommitQueue:
     """Passes all requests since the last commit to `commit`, in a task while there is work.
 
-    So a hundred active runs share one commit. `commit` sets the error of each request that
-    failed, and `on_settled` is called once all callers have their outcome. Each event loop has a
-    task of its own.
+    So a hundred active runs share one commit. `commit` sets the error of each request that failed,
+    calls its second argument once the outcome is known, and returns a turn of the event loop
+    later. `on_settled` is called once all callers have their outcome. Each event loop has a task
+    of its own.
     """
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Request]], Awaitable[None]],
+        commit: Callable[[Sequence[Request], Callable[[], None]], Awaitable[None]],
         *,
         on_settled: Callable[[Sequence[Request]], None],
     ) -> None:
@@ -106,7 +106,7 @@ class CommitQueue:
     async def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while batch := self._waiting.pop(loop, None):
             try:
-                await self._commit(batch)
+                await self._commit(batch, partial(self._settle, batch))
             except asyncio.CancelledError:
                 for request in batch:
                     request.future.cancel()
@@ -114,20 +114,18 @@ class CommitQueue:
             except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
                 for request in batch:
                     request.error = request.error or error
-            _settle(batch)
-            self._on_settled(batch)
+                self._settle(batch)
             # Callers go on first, and what their quick calls end with joins the next commit:
             # half the commits of runs of quick steps that began at different times.
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
-
-def _settle(batch: Sequence[Request]) -> None:
-    """Tells every caller the outcome, unless it has gone."""
-    for request in batch:
-        if request.future.done():
-            continue
-        if request.error is not None:
-            request.future.set_exception(request.error)
-        else:
-            request.future.set_result(request.result)
+    def _settle(self, batch: Sequence[Request]) -> None:
+        """Tells every caller the outcome, unless it has gone."""
+        for request in batch:
+            if request.future.done():
+                continue
+            if request.error is not None:
+                request.future.set_exception(request.error)
+            else:
+                request.future.set_result(request.result)
+        self._on_settled(batch)

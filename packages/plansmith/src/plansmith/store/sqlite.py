@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -146,13 +146,26 @@ class SqliteStore(DatabaseStore):
             raise closed()
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
-    async def _commit(self, batch: Sequence[Request]) -> None:
+    def _commit(self, batch: Sequence[Request], settle: Callable[[], None]) -> Awaitable[None]:
+        """Has the writer's thread commit a batch, also if the program ends meanwhile."""
         loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def end(work: Future[None]) -> None:
+            if (error := work.exception()) is None:
+                settle()
+            if not done.done():
+                done.set_exception(error) if error else done.set_result(None)
+
+        def tell(work: Future[None]) -> None:
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(end, work)
+
         try:
-            work = loop.run_in_executor(self._writer, self._database.commit, batch)
+            self._writer.submit(self._database.commit, batch).add_done_callback(tell)
         except RuntimeError:  # closed by another event loop
             raise closed() from None
-        await asyncio.shield(work)
+        return done
 
     def _submit(self, request: Append) -> Awaitable[Any]:
         return self._queue.submit(request)
