@@ -32,14 +32,7 @@ _LONGEST: Final = 12_000
 _LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
-_PRICED: Final = (
-    e.StepDone,
-    e.StepFailed,
-    e.Triaged,
-    e.PlanProposed,
-    e.PrefetchEnded,
-    e.PlanningFailed,
-)
+_PRICED: Final = (e.StepDone, e.StepFailed, e.PrefetchEnded, e.PlanningBody)
 
 
 def with_report(run: Run, events: Sequence[e.Event]) -> Run:

@@ -21,10 +21,7 @@ from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptio
 from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
-from plansmith.review.policy import (
-    acting_steps,
-    reasons_to_ask,
-)
+from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
 

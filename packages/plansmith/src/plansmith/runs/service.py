@@ -38,11 +38,7 @@ if TYPE_CHECKING:
     from plansmith.runs.journals import Journals
     from plansmith.runs.planning import StandingReview
 else:
-    lazy_modules(
-        globals(),
-        edits="plansmith.runs.editing",
-        undoing="plansmith.runs.undoing",
-    )
+    lazy_modules(globals(), edits="plansmith.runs.editing", undoing="plansmith.runs.undoing")
 
 
 _BATCH_SIZE: Final = 100

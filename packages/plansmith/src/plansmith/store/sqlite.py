@@ -344,8 +344,8 @@ class SqliteWriter:
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)
         # Where the status stays, its index is not written: 10 % of a commit's processor time.
-        old = {run: self._heads[run].status for run in heads if run in self._heads}
-        same = {run for run, status in old.items() if status == heads[run].status}
+        old = self._heads
+        same = {run for run in heads if run in old and old[run].status == heads[run].status}
         lasts = [(heads[run].number, heads[run].id) for run in same]
         connection.executemany("UPDATE runs SET last = ? WHERE id = ?", lasts)
         rows = [(h.id, run, h.number, h.status) for run, h in heads.items() if run not in same]
