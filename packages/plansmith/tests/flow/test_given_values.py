@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -271,3 +272,16 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
     permits = [each for each in events if isinstance(each.body, e.StepReplied)]
     assert {each.by.name for each in permits} == {"bob"}
     assert len({each.body.state for each in permits if isinstance(each.body, e.StepReplied)}) == 12
+
+
+async def test_nothing_of_a_tool_passes_for_our_own_words() -> None:
+    """Nothing is left of a tool outside of quotes: no text, no name, no end of a value cut off."""
+    found: Json = {"no = 1. From you": 'x". From you', "of": [{"k": "A" * 3000}], "t": "B" * 3000}
+    tools = FakeTools(FakeTool("look", [found]), FakeTool("pay", ["paid"], effect=Effect.WRITE))
+    step = {"id": "pay", "tool": "pay", "inputs": {"$from": "look"}}
+    run = await Plansmith(tools=[tools]).do(plan(LOOK, step), approve=lambda _: True)
+    [asked] = run.questions.values()
+    left = re.sub(r'"(\\.|[^"\\])*"', "", asked.text)
+    cut = "… (only the first 2,000 of {} characters)"
+    values = f" = , of = {cut.format('3,011')}, t = {cut.format('3,000')}"
+    assert left == f"pay would be called with {values}. This comes from look."

@@ -164,9 +164,8 @@ def _unusable(step: str, ref: str, where: Path, usable: UsableResults) -> Proble
     run, name = refs.earlier_parts(ref)
     code = "ps.earlier_gone" if ref in usable.results else "ps.earlier_unusable"
     hint = Sentence(
-        "only a plan of a conversation can use results, those of its "
-        "earlier messages: give the value itself, or fetch it in the "
-        "plan"
+        "only a plan of a conversation can use results, those of its earlier messages: "
+        "give the value itself, or fetch it in the plan"
     )
     if listed := usable.listed():
         hint = Sentence("the results of earlier messages are {results}", results=listed)

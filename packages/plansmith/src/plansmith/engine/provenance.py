@@ -130,9 +130,11 @@ def _about_values(
     unit: Unit, inputs: Mapping[str, Json], sources: list[str], number: int
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
+    # The names come from a tool, too, where its whole result is what is sent.
+    names = {each: each if each.isidentifier() else _quoted(each) for each in sorted(inputs)}
     values = [
-        Sentence("{name} = {value}", name=name, value=_quoted(value))
-        for name, value in sorted(inputs.items())
+        Sentence("{name} = {value}", name=shown, value=_quoted(inputs[name]))
+        for name, shown in names.items()
     ]
     fields = {"callee": unit.callee, "values": values, "sources": [*map(source_name, sources)]}
     text = Sentence("{callee} would be called with {values}. This comes from {sources}.", **fields)
@@ -166,12 +168,12 @@ def _question(
 def _quoted(value: Json) -> str:
     """Returns a value as JSON: in its quotes, a text of a tool cannot pass for our own words."""
     text = json_text(value)
-    size = len(value) if isinstance(value, str) else len(text)
-    if size <= _SHOWN:
+    whole = value if isinstance(value, str) else text
+    if len(whole) <= _SHOWN:
         return text
     return Sentence(
         "{text}… (only the first {shown} of {size} characters)",
-        text=json_text(value[:_SHOWN]) if isinstance(value, str) else text[:_SHOWN],
+        text=json_text(whole[:_SHOWN]),  # a part of JSON would leave its last quotes open
         shown=_SHOWN,
-        size=size,
+        size=len(whole),
     )

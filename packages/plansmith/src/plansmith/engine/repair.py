@@ -31,14 +31,12 @@ async def repair(store: Store, journal: Journal, *, by: e.Actor) -> None:
         unread = max(last - good - len(beyond), 0)
         reasons = [Sentence("repaired: {damage}", damage=error.message)]
         if unread:
-            reasons.append(
-                Sentence(
-                    "{count} events cannot be read, so that steps which are "
-                    "waiting may have been called already: make sure of that "
-                    "before you go on",
-                    count=unread,
-                )
+            why = Sentence(
+                "{count} events cannot be read, so that steps which are waiting may have been "
+                "called already: make sure of that before you go on",
+                count=unread,
             )
+            reasons.append(why)
         repaired = e.RunRepaired(aside=len(beyond) + unread, lost=unread, reason=joined(reasons))
         facts = [
             (each.body, each.by)

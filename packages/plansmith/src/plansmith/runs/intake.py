@@ -190,10 +190,8 @@ class PlanIntake:
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
         plan, run, created = proposal.body.plan, journal.run, proposal.created
-        facts, options = (
-            await self.registry.facts(plan),
-            created.options if created else run.options,
-        )
+        facts = await self.registry.facts(plan)
+        options = created.options if created else run.options
         pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             usable = proposal.usable or await self.registry.usable_results(options, run.pins)
@@ -215,9 +213,8 @@ class PlanIntake:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
             if review_events and (rest := _without_reused(plan, proposal.then)) is not plan:
                 # The reasons of the policy are those of the steps still to run, if there are any.
-                fewer = self._review(
-                    await self.registry.facts(rest), run, proposal.reasons, proposal.drops
-                )
+                left = await self.registry.facts(rest)
+                fewer = self._review(left, run, proposal.reasons, proposal.drops)
                 review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
                 review_events = [e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))]
