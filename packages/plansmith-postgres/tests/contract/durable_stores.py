@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 
@@ -136,6 +137,14 @@ class DurableStoreContract:
         await store.close()
         with pytest.raises(JournalError):
             await waiting
+
+    @on_new_store
+    async def test_followers_that_cannot_be_woken_stop_no_commit(self, store: Store) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        store._queue._on_settled = Mock(side_effect=RuntimeError("that loop is closed"))
+        for run in "abc":
+            await asyncio.wait_for(store.append(journal(run, 1)), 30)
+        assert list(await store.runs()) == [*"abc"]
 
     @on_new_store
     async def test_a_deleted_run_is_gone_and_its_name_is_free(self, store: Store) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from plansmith.errors import PlansmithError
@@ -157,5 +158,5 @@ def _resolve(future: asyncio.Future[None], error: PlansmithError | None) -> None
         else:
             future.set_exception(error)
 
-    if not future.get_loop().is_closed():
+    with suppress(RuntimeError):  # that loop is closed, perhaps at this moment
         future.get_loop().call_soon_threadsafe(resolve)

@@ -152,10 +152,13 @@ class SqliteStore(DatabaseStore):
         done: asyncio.Future[None] = loop.create_future()
 
         def end(work: Future[None]) -> None:
-            if (error := work.exception()) is None:
-                settle()
-            if not done.done():
-                done.set_exception(error) if error else done.set_result(None)
+            error = work.exception()
+            try:
+                if error is None:
+                    settle()
+            finally:  # else nothing would be committed any more
+                if not done.done():
+                    done.set_exception(error) if error else done.set_result(None)
 
         def tell(work: Future[None]) -> None:
             with suppress(RuntimeError):  # the event loop is closed
