@@ -156,7 +156,7 @@ MUTATIONS: Mapping[str, Plant] = {
     ),
     "the end of another server is not noticed": lambda: (
         Liveness,
-        "dead_servers",
+        "dead_or_silent_servers",
         _answering_later(set[str]()),
     ),
     "a claim stays when the store loses an answer": lambda: (
