@@ -25,6 +25,7 @@ from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.timing import zone_of
 from plansmith.ports import Clock
 from plansmith.review.settings import ReviewPolicy
+from plansmith.store.urls import store_kind
 from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings, load_settings, look_at, read_profile
 from plansmith_cli.extras import install_command
@@ -306,7 +307,8 @@ def test_a_package_of_somebody_else_brings_a_store(
     install(tmp_path, "[console_scripts]\nx = y:z\n\n[plansmith.stores]\ntheirs = os.path:join\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert "theirs" in plugins.names("stores")
-    assert plugins.load("stores", "theirs") is os.path.join
+    assert store_kind("theirs://here") is os.path.join
+    assert store_kind("sqlite:///theirs") is None
 
 
 def test_what_is_missing_says_what_to_install() -> None:
