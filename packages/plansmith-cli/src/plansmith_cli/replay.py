@@ -99,8 +99,7 @@ async def replay(run_id: str, smith: Plansmith) -> Replayed:
 async def _definitions(registry: Registry, run: Run, plan: Plan) -> Sequence[str]:
     """Says what the tools of a plan do now that they did not do then, and what was redefined."""
     acts = await registry.acting(plan, run.templates)
-    now = await registry.definitions(plan, run.templates)
-    then = {*run.acts}
+    now, then = await registry.definitions(plan, run.templates), {*run.acts}
     found = [
         Sentence("{step} changed something then, and only reads now", step=each)
         if each in then
@@ -348,18 +347,17 @@ class _NoPlanner:
 
 def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunService:
     """Returns a `RunService` with the settings of another one, whose calls are recorded."""
-    store, clock = _Store(runs.store), record.clock
-    named = callees.tools, callees.specs, callees.agents
-    recorded = _RecordedCallees(clock, *named, record=record, store=runs.store)
+    store, clock, known = _Store(runs.store), record.clock, runs.registry
     journals = Journals(store=store, clock=clock, ids=lambda: record.run.id)
     registry = _Registry(
         store=store,
         clock=clock,
         agents=[*callees.agents.values()],
-        templates=runs.registry.templates,
-        secrets=runs.registry.secrets,
+        templates=known.templates,
+        secrets=known.secrets,
     )
-    registry.recorded = recorded
+    named = callees.tools, callees.specs, callees.agents
+    registry.recorded = _RecordedCallees(clock, *named, record=record, store=runs.store)
     intake = PlanIntake(
         registry,
         policy=runs.intake.policy,
@@ -367,12 +365,11 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
         timings=CallTimings(),
     )
     planner = _NoPlanner() if record.had_planner else None
-    limits = runs.execution.limits.replace(early_start=False)
     return RunService(
         journals=journals,
         intake=intake,
         planner=planner,
-        limits=limits,
+        limits=runs.execution.limits.replace(early_start=False),
         budget=runs.budgets.limits,
         rounds=runs.planning.rounds if planner else None,
     )

@@ -109,8 +109,7 @@ async def check_plan(
 ) -> tuple[v.JsonObject, Plan]:
     """Reads and checks a plan, of a run if given; returns what is known, in the plan language."""
     intake, registry = smith.runs.intake, smith.runs.registry
-    goal = run.request if run else ""
-    agents = registry.agents()
+    agents, goal = registry.agents(), run.request if run else ""
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
     usable = await registry.usable_results(run.options, run.pins) if run else NO_RESULTS
     plan = usable.named(await registry.pinned(read))
