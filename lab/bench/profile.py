@@ -36,6 +36,7 @@ THREADS: Final = "other threads"
 STAGES: Final[Mapping[str, str]] = {
     "plansmith.app.Plansmith.submit": "submit",
     "plansmith.runs.intake": "submit",
+    "plansmith.runs.registry": "submit",
     "plansmith.app.Plansmith.run": "loop",
     "plansmith.runs.execution": "loop",
     "plansmith.engine.executor": "loop",

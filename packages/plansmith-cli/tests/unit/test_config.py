@@ -307,8 +307,8 @@ def test_a_package_of_somebody_else_brings_a_store(
     install(tmp_path, "[console_scripts]\nx = y:z\n\n[plansmith.stores]\ntheirs = os.path:join\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert "theirs" in plugins.names("stores")
-    assert store_kind("theirs://here") is os.path.join
-    assert store_kind("sqlite:///theirs") is None
+    kinds: list[Any] = [store_kind(url) for url in ("theirs://here", "sqlite:///theirs")]
+    assert kinds == [os.path.join, None]
 
 
 def test_what_is_missing_says_what_to_install() -> None:
