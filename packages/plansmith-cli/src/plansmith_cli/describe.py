@@ -66,7 +66,8 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     reasons = asked[-1].reasons if asked else ()
     # What is a reason to ask is told there, and values that come later are shown when they come.
     later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
-    others = [each for each in run.problems if each.message not in reasons]
+    found = [*run.problems, *await session.smith.runs.intake.advice(run.plan)]
+    others = [each for each in found if each.message not in reasons]
     lines += render.problem_lines([each for each in others if each.code not in later], locale)
     if run.folder:
         lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
@@ -82,8 +83,8 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines += continued_lines(run)
     waits = ui.own_text("This plan waits for your approval.")
     lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
-    found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
-    for reason, seen in sorted(found, key=lambda each: not is_lossy(each[1])):
+    files = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
+    for reason, seen in sorted(files, key=lambda each: not is_lossy(each[1])):
         if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         lines.append(f"  ! {safe(ui.own(reason))}")

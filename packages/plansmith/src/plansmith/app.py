@@ -230,7 +230,8 @@ class Plansmith:
             >>> await smith.check(plan)
             []
         """
-        return await self.runs.intake.check(plan)
+        intake = self.runs.intake
+        return [*await intake.check(plan), *await intake.advice(plan)]
 
     async def run(self, run_id: str) -> Run:
         """Executes a run until it is over or waits for a person.

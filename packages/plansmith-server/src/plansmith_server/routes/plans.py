@@ -114,7 +114,8 @@ async def check_plan(
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
     usable = await registry.usable_results(run.options, run.pins) if run else NO_RESULTS
     plan = usable.named(await registry.pinned(read))
-    problems = (*notes, *await intake.check(plan, usable), *usable.notes(plan))
+    found = [*await intake.check(plan, usable), *await intake.advice(plan)]
+    problems = (*notes, *found, *usable.notes(plan))
     specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
     workload = Workload(plan, specs, cards)
     past = (await intake.timings()).measured(workload.names)

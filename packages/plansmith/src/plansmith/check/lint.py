@@ -29,16 +29,11 @@ _SEE_ALL: Final = frozenset({"reply", "agent", "plan", "ask"})
 
 
 def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
-    try:
-        sequence = order(plan.needs)
-    except PlanInvalid:
+    """Returns what may be wrong; nothing for a plan with a cycle, whose order is undefined."""
+    if (linter := _linter(plan, tools)) is None:
         return []
-    linter = _Linter(plan, Catalogue.of(tools), sequence)
     return [
         *(linter.dead_steps() if linter.replies else ()),
-        *linter.hidden_serialisation(),
-        *linter.unused_outputs(),
         *linter.duplicate_work(),
         *(linter.unbounded_fan_out() if "map" in plan.features else ()),
         *linter.writes_without_review(),
@@ -46,6 +41,19 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.rival_writers(),
         *(linter.passed_over_changes() if "rules" in plan.features else ()),
     ]
+
+
+def advise(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
+    """Returns notes on an order that the steps of a plan do not need: without it, it is faster."""
+    linter = _linter(plan, tools)
+    return [*linter.hidden_serialisation(), *linter.unused_outputs()] if linter else []
+
+
+def _linter(plan: Plan, tools: Tools | Catalogue) -> _Linter | None:
+    try:
+        return _Linter(plan, Catalogue.of(tools), order(plan.needs))
+    except PlanInvalid:
+        return None
 
 
 class _Linter:

@@ -142,6 +142,10 @@ class PlanIntake:
         sources = registry.sources
         self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
 
+    async def advice(self, plan: Plan) -> list[Problem]:
+        """Returns notes on what makes a plan slow; they are shown, and not kept with a run."""
+        return (await self.registry.snapshot()).facts_of(plan).advice
+
     async def check(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
