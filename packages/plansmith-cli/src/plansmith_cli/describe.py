@@ -62,13 +62,12 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines += revision_lines(events)
     if run.estimate is not None:
         lines += render.estimate_lines(run.estimate, locale)
-    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-    reasons = asked[-1].reasons if asked else ()
+    reasons = next((x.body.reasons for x in events[::-1] if isinstance(x.body, ReviewAsked)), ())
     # What is a reason to ask is told there, and values that come later are shown when they come.
     later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
     found = [*run.problems, *await session.smith.runs.intake.advice(run.plan)]
-    others = [each for each in found if each.message not in reasons]
-    lines += render.problem_lines([each for each in others if each.code not in later], locale)
+    others = [each for each in found if each.message not in reasons and each.code not in later]
+    lines += render.problem_lines(others, locale)
     if run.folder:
         lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
     lines += (
@@ -99,14 +98,13 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
 def continued_lines(run: Run) -> Iterator[str]:
     """Yields how many steps an earlier run has done, which will not run again."""
     reused = [step for step in run.steps.values() if step.reused_from]
-    if run.plan is None or run.origin.kind != "run" or not reused:
-        return
-    yield ui.own_text(
-        "{done} of {total} steps are done (run {run}) and will not run again.",
-        done=len(reused),
-        total=sum(not step.disabled for step in run.plan.steps),
-        run=run.origin.id,
-    )
+    if run.plan is not None and run.origin.kind == "run" and reused:
+        yield ui.own_text(
+            "{done} of {total} steps are done (run {run}) and will not run again.",
+            done=len(reused),
+            total=sum(not step.disabled for step in run.plan.steps),
+            run=run.origin.id,
+        )
 
 
 def done_so_far(run: Run) -> str:

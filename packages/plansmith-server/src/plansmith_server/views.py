@@ -265,8 +265,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     journal = await journals.load_verified(run_id)
     events, run = journal.events, await journals.ownership.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
-    advises = run.plan is not None and not run.phase.over
-    advice = await smith.runs.intake.advice(run.plan) if advises else []
+    advice = [] if run.plan is None else await smith.runs.intake.advice(run.plan)
     reused = {name for name, each in run.steps.items() if each.reused_from}
     results = await load_results(smith.store, run)
     started = {name: each.inputs for name, each in run.steps.items() if each.inputs}

@@ -11,7 +11,7 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans, steps
 from plansmith import Plan, Problem, apply_diff, diff_plans, try_read_plan
 from plansmith.check.arguments import Placeholders, certain_errors
 from plansmith.check.check_plan import check_plan
-from plansmith.check.lint import advise, lint_plan
+from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.schemas import compiled
 from plansmith.plan.capability import ToolSpec
@@ -70,7 +70,7 @@ TOOLS = st.fixed_dictionaries(
 
 def problems(plan: Plan, tools: dict[str, ToolSpec]) -> list[Problem]:
     found = check_plan(plan, tools, agents=["Alpha"], max_steps=2)
-    return found + lint_plan(plan, tools) + advise(plan, tools)
+    return found + lint_plan(plan, tools) + lint_plan(plan, tools, advice=True)
 
 
 @given(plans(), plans(), TOOLS)

@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, RootModel
 from starlette.responses import Response
 
 from plansmith.app import Plansmith
-from plansmith.check.estimate import Workload
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import stored_json
@@ -116,8 +115,7 @@ async def check_plan(
     plan = usable.named(await registry.pinned(read))
     found = [*await intake.check(plan, usable), *await intake.advice(plan)]
     problems = (*notes, *found, *usable.notes(plan))
-    specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
-    workload = Workload(plan, specs, cards)
+    workload = (await registry.facts(plan)).workload
     past = (await intake.timings()).measured(workload.names)
     expected = workload.estimate(past, intake.price_per_million)
     view = {

@@ -28,10 +28,14 @@ _BOUNDED: Final = 100
 _SEE_ALL: Final = frozenset({"reply", "agent", "plan", "ask"})
 
 
-def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """Returns what may be wrong; nothing for a plan with a cycle, whose order is undefined."""
-    if (linter := _linter(plan, tools)) is None:
+def lint_plan(plan: Plan, tools: Tools | Catalogue, *, advice: bool = False) -> list[Problem]:
+    """Returns warnings and notes, or with `advice` what makes a plan slow; none with a cycle."""
+    try:
+        linter = _Linter(plan, Catalogue.of(tools), order(plan.needs))
+    except PlanInvalid:
         return []
+    if advice:
+        return [*linter.hidden_serialisation(), *linter.unused_outputs()]
     return [
         *(linter.dead_steps() if linter.replies else ()),
         *linter.duplicate_work(),
@@ -43,19 +47,6 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     ]
 
 
-def advise(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """Returns notes on an order that the steps of a plan do not need: without it, it is faster."""
-    linter = _linter(plan, tools)
-    return [*linter.hidden_serialisation(), *linter.unused_outputs()] if linter else []
-
-
-def _linter(plan: Plan, tools: Tools | Catalogue) -> _Linter | None:
-    try:
-        return _Linter(plan, Catalogue.of(tools), order(plan.needs))
-    except PlanInvalid:
-        return None
-
-
 class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
@@ -64,10 +55,6 @@ class _Linter:
         self.by_id = {name: step for name, step in plan.by_id.items() if not step.disabled}
         self.steps = [*self.by_id.values()]
         self.followers = plan.needed_by
-        self.uses = {
-            name: {found.ref.step for found in step.references if found.ref} - RESERVED
-            for name, step in self.by_id.items()
-        }
         self.replies = any(step.kind == "reply" for step in self.steps)
         ruled = "rules" in plan.features
         self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
@@ -93,8 +80,9 @@ class _Linter:
     def hidden_serialisation(self) -> Iterator[Problem]:
         """Yields an `after` between two reading steps that share no data."""
         for step in self.steps:
+            uses = {found.ref.step for found in step.references if found.ref}
             for position, before in enumerate(step.after if step.id in self.reading else ()):
-                if before not in self.reading or before in self.uses[step.id]:
+                if before not in self.reading or before in uses:
                     continue
                 if any(self.above[each] & self.bit[before] for each in self.graph[step.id]):
                     continue
@@ -109,7 +97,8 @@ class _Linter:
 
     def unused_outputs(self) -> Iterator[Problem]:
         """Yields reading steps that others wait for without using the output."""
-        used = {source for sources in self.uses.values() for source in sources}
+        found = (each.ref for step in self.steps for each in step.references)
+        used = {ref.step for ref in found if ref}
         for step in self.steps:
             if step.id in used or step.id not in self.reading:
                 continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
+from plansmith.check.lint import lint_plan
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import PlanInvalid
@@ -143,8 +144,8 @@ class PlanIntake:
         self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
 
     async def advice(self, plan: Plan) -> list[Problem]:
-        """Returns notes on what makes a plan slow; they are shown, and not kept with a run."""
-        return (await self.registry.snapshot()).facts_of(plan).advice
+        """Returns notes on what makes a plan slow; they are shown, and not stored with a run."""
+        return lint_plan(plan, (await self.registry.snapshot()).catalogue, advice=True)
 
     async def check(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
@@ -167,9 +168,8 @@ class PlanIntake:
         of_secrets = secret_problems(plan, self.registry.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
-            callees = snapshot.callees
-            rehearse = rehearsal.rehearsal_with(callees.tools)
-            problems += await rehearsal.rehearsal_problems(plan, callees.specs, rehearse)
+            rehearse = rehearsal.rehearsal_with(snapshot.callees.tools)
+            problems += await rehearsal.rehearsal_problems(plan, snapshot.callees.specs, rehearse)
         return problems
 
     async def require_valid(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
@@ -194,10 +194,8 @@ class PlanIntake:
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a checked plan into a run, with a request for review if that is required."""
         plan, run, created = proposal.body.plan, journal.run, proposal.created
-        facts, options = (
-            await self.registry.facts(plan),
-            created.options if created else run.options,
-        )
+        facts = await self.registry.facts(plan)
+        options = created.options if created else run.options
         pins, problems = dict[str, str](), proposal.body.problems
         if facts.uses:
             usable = proposal.usable or await self.registry.usable_results(options, run.pins)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith import ports
 from plansmith.check.check_plan import check_plan
 from plansmith.check.estimate import Workload
-from plansmith.check.lint import advise, lint_plan
+from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees
 from plansmith.errors import Misconfigured
@@ -49,11 +49,6 @@ class PlanFacts:
     @cached_property
     def lint(self) -> list[Problem]:
         return lint_plan(self.plan, self._snapshot.catalogue)
-
-    @cached_property
-    def advice(self) -> list[Problem]:
-        """What would make the plan faster; no run keeps it, since nobody decides by it."""
-        return advise(self.plan, self._snapshot.catalogue)
 
     @cached_property
     def workload(self) -> Workload:

@@ -9,7 +9,7 @@ import pytest
 
 from plansmith import Effect, Plan, Problem, ToolSpec
 from plansmith.check.estimate import Workload
-from plansmith.check.lint import advise, lint_plan
+from plansmith.check.lint import lint_plan
 from plansmith.plan.planning import Estimate, Measured, PlanningFigures
 from plansmith.ports import Usage
 from plansmith.runs.lists import average_figures
@@ -26,7 +26,7 @@ SPECS = [
 
 def lint(*steps: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     plan = Plan.model_validate({"steps": list(steps)})
-    found: list[Problem] = lint_plan(plan, SPECS) + advise(plan, SPECS)
+    found: list[Problem] = lint_plan(plan, SPECS) + lint_plan(plan, SPECS, advice=True)
     assert all(each.hint for each in found)
     return [(each.code, str(each.severity), each.step) for each in found]
 
