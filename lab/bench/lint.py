@@ -165,7 +165,12 @@ def found_in(case: Case) -> list[Problem]:
         parameters=Anything(),
         max_steps=case.max_steps,
     )
-    return found + lint_plan(plan, case.tools)
+    return found + every_note(plan, case)
+
+
+def every_note(plan: Plan, case: Case) -> list[Problem]:
+    """What looks like a mistake in a plan, and what makes it slow."""
+    return lint_plan(plan, case.tools) + lint_plan(plan, case.tools, advice=True)
 
 
 # Mutations: each breaks a copy of the case and says which codes, at which steps, must be told.
@@ -578,7 +583,7 @@ def alarms(all_cases: list[Case], *, show: bool = False) -> Alarms:
     for case in all_cases:
         mended = autofix(case.plan(), case.tools, agents=case.agents, ask_for_missing=False)
         found = check_plan(mended.plan, case.tools, agents=case.agents, parameters=Anything())
-        found += lint_plan(mended.plan, case.tools)
+        found += every_note(mended.plan, case)
         loud = [each for each in found if each.severity is not Severity.NOTE]
         false = [each for each in loud if not deserved(each, case)]
         count.coerced += bool(mended.problems)

@@ -193,7 +193,7 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):
-        return lint_plan(plan, TOOLS)
+        return lint_plan(plan, TOOLS, advice=code in ("PS402", "PS403"))
     return check_plan(
         plan,
         TOOLS,

@@ -62,12 +62,12 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines += revision_lines(events)
     if run.estimate is not None:
         lines += render.estimate_lines(run.estimate, locale)
-    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-    reasons = asked[-1].reasons if asked else ()
+    reasons = next((x.body.reasons for x in events[::-1] if isinstance(x.body, ReviewAsked)), ())
     # What is a reason to ask is told there, and values that come later are shown when they come.
     later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
-    others = [each for each in run.problems if each.message not in reasons]
-    lines += render.problem_lines([each for each in others if each.code not in later], locale)
+    found = [*run.problems, *await session.smith.runs.intake.advice(run.plan)]
+    others = [each for each in found if each.message not in reasons and each.code not in later]
+    lines += render.problem_lines(others, locale)
     if run.folder:
         lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
     lines += (
@@ -82,8 +82,8 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines += continued_lines(run)
     waits = ui.own_text("This plan waits for your approval.")
     lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
-    found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
-    for reason, seen in sorted(found, key=lambda each: not is_lossy(each[1])):
+    files = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
+    for reason, seen in sorted(files, key=lambda each: not is_lossy(each[1])):
         if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         lines.append(f"  ! {safe(ui.own(reason))}")
@@ -98,14 +98,13 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
 def continued_lines(run: Run) -> Iterator[str]:
     """Yields how many steps an earlier run has done, which will not run again."""
     reused = [step for step in run.steps.values() if step.reused_from]
-    if run.plan is None or run.origin.kind != "run" or not reused:
-        return
-    yield ui.own_text(
-        "{done} of {total} steps are done (run {run}) and will not run again.",
-        done=len(reused),
-        total=sum(not step.disabled for step in run.plan.steps),
-        run=run.origin.id,
-    )
+    if run.plan is not None and run.origin.kind == "run" and reused:
+        yield ui.own_text(
+            "{done} of {total} steps are done (run {run}) and will not run again.",
+            done=len(reused),
+            total=sum(not step.disabled for step in run.plan.steps),
+            run=run.origin.id,
+        )
 
 
 def done_so_far(run: Run) -> str:

@@ -265,6 +265,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     journal = await journals.load_verified(run_id)
     events, run = journal.events, await journals.ownership.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
+    advice = [] if run.plan is None else await smith.runs.intake.advice(run.plan)
     reused = {name for name, each in run.steps.items() if each.reused_from}
     results = await load_results(smith.store, run)
     started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
@@ -275,7 +276,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         run,
         plan=run.plan.to_json() if run.plan else None,
         hash=run.plan.hash if run.plan else None,
-        problems=[problem_view(each) for each in run.problems],
+        problems=[problem_view(each) for each in (*run.problems, *advice)],
         # With sentences as such.
         estimate=run.estimate and {**run.estimate.to_json(), "basis": run.estimate.basis},
         effects=await effects_view(smith, run.plan, run.templates, done=reused),

@@ -230,7 +230,7 @@ class Plansmith:
             >>> await smith.check(plan)
             []
         """
-        return await self.runs.intake.check(plan)
+        return [*await self.runs.intake.check(plan), *await self.runs.intake.advice(plan)]
 
     async def run(self, run_id: str) -> Run:
         """Executes a run until it is over or waits for a person.

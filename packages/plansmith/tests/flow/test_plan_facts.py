@@ -121,6 +121,12 @@ async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:
     assert "PS102" in await codes(app, wanted)
 
 
+async def test_what_would_make_a_plan_faster_is_told_by_a_check_and_not_kept_with_a_run() -> None:
+    app, wanted = Plansmith(tools=[Changing(look())]), plan(step(), step("b", after=["a"]))
+    kept = {each.code for each in (await app.submit(wanted)).problems}
+    assert await codes(app, wanted) == kept | {"PS402", "PS403"}
+
+
 async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() -> None:
     purse = Purse("key")
     app = Plansmith(tools=[Changing(look())], secrets=purse)

@@ -69,7 +69,8 @@ TOOLS = st.fixed_dictionaries(
 
 
 def problems(plan: Plan, tools: dict[str, ToolSpec]) -> list[Problem]:
-    return check_plan(plan, tools, agents=["Alpha"], max_steps=2) + lint_plan(plan, tools)
+    found = check_plan(plan, tools, agents=["Alpha"], max_steps=2)
+    return found + lint_plan(plan, tools) + lint_plan(plan, tools, advice=True)
 
 
 @given(plans(), plans(), TOOLS)

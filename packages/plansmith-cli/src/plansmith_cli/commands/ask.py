@@ -102,7 +102,8 @@ def _plan(args: argparse.Namespace) -> int | None:
             locale = session.locale
             parts = [[*plan_lines(run.plan, locale=locale)], tree(run.plan, locale).splitlines()]
             parts += [[*estimate_lines(run.estimate, locale)]] if run.estimate is not None else []
-            parts += [[*problem_lines(run.problems, locale)]] if run.problems else []
+            problems = [*run.problems, *await session.smith.runs.intake.advice(run.plan)]
+            parts += [[*problem_lines(problems, locale)]] if problems else []
             ui.print_lines([line for part in parts for line in ("", *part)][1:])
         if has_no_plan(run):
             say_no_plan(session, run)

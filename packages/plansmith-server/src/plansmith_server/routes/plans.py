@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, RootModel
 from starlette.responses import Response
 
 from plansmith.app import Plansmith
-from plansmith.check.estimate import Workload
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import stored_json
@@ -113,9 +112,9 @@ async def check_plan(
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
     usable = await registry.usable_results(run.options, run.pins) if run else NO_RESULTS
     plan = usable.named(await registry.pinned(read))
-    problems = (*notes, *await intake.check(plan, usable), *usable.notes(plan))
-    specs, cards = (await registry.callees()).specs, {each.name: each for each in agents}
-    workload = Workload(plan, specs, cards)
+    found = [*await intake.check(plan, usable), *await intake.advice(plan)]
+    problems = (*notes, *found, *usable.notes(plan))
+    workload = (await registry.facts(plan)).workload
     past = (await intake.timings()).measured(workload.names)
     expected = workload.estimate(past, intake.price_per_million)
     view = {

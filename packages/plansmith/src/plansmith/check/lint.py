@@ -28,17 +28,16 @@ _BOUNDED: Final = 100
 _SEE_ALL: Final = frozenset({"reply", "agent", "plan", "ask"})
 
 
-def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
+def lint_plan(plan: Plan, tools: Tools | Catalogue, *, advice: bool = False) -> list[Problem]:
+    """Returns warnings and notes, or with `advice` what makes a plan slow; none with a cycle."""
     try:
-        sequence = order(plan.needs)
+        linter = _Linter(plan, Catalogue.of(tools), order(plan.needs))
     except PlanInvalid:
         return []
-    linter = _Linter(plan, Catalogue.of(tools), sequence)
+    if advice:
+        return [*linter.hidden_serialisation(), *linter.unused_outputs()]
     return [
         *(linter.dead_steps() if linter.replies else ()),
-        *linter.hidden_serialisation(),
-        *linter.unused_outputs(),
         *linter.duplicate_work(),
         *(linter.unbounded_fan_out() if "map" in plan.features else ()),
         *linter.writes_without_review(),
@@ -56,10 +55,6 @@ class _Linter:
         self.by_id = {name: step for name, step in plan.by_id.items() if not step.disabled}
         self.steps = [*self.by_id.values()]
         self.followers = plan.needed_by
-        self.uses = {
-            name: {found.ref.step for found in step.references if found.ref} - RESERVED
-            for name, step in self.by_id.items()
-        }
         self.replies = any(step.kind == "reply" for step in self.steps)
         ruled = "rules" in plan.features
         self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
@@ -85,8 +80,9 @@ class _Linter:
     def hidden_serialisation(self) -> Iterator[Problem]:
         """Yields an `after` between two reading steps that share no data."""
         for step in self.steps:
+            uses = {found.ref.step for found in step.references if found.ref}
             for position, before in enumerate(step.after if step.id in self.reading else ()):
-                if before not in self.reading or before in self.uses[step.id]:
+                if before not in self.reading or before in uses:
                     continue
                 if any(self.above[each] & self.bit[before] for each in self.graph[step.id]):
                     continue
@@ -101,7 +97,8 @@ class _Linter:
 
     def unused_outputs(self) -> Iterator[Problem]:
         """Yields reading steps that others wait for without using the output."""
-        used = {source for sources in self.uses.values() for source in sources}
+        found = (each.ref for step in self.steps for each in step.references)
+        used = {ref.step for ref in found if ref}
         for step in self.steps:
             if step.id in used or step.id not in self.reading:
                 continue

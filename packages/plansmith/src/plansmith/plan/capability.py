@@ -161,7 +161,7 @@ def effect_of(
     step: AnyStep, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> Effect:
     """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
-    if not step.callee:
+    if not (name := step.callee):
         return Effect.READ
-    spec = agents.get(step.callee) if step.kind == "agent" else tools.get(step.callee)
+    spec = agents.get(name) if step.kind == "agent" else tools.get(name)
     return spec.effect if spec is not None else Effect.WRITE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
+from plansmith.check.lint import lint_plan
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import PlanInvalid
@@ -142,6 +143,10 @@ class PlanIntake:
         sources = registry.sources
         self._rehearses = any(isinstance(each, ports.RehearsingSource) for each in sources)
 
+    async def advice(self, plan: Plan) -> list[Problem]:
+        """Returns notes on what makes a plan slow; they are shown, and not stored with a run."""
+        return lint_plan(plan, (await self.registry.snapshot()).catalogue, advice=True)
+
     async def check(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
@@ -163,9 +168,8 @@ class PlanIntake:
         of_secrets = secret_problems(plan, self.registry.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.lint]
         if self._rehearses and not has_errors(problems):
-            callees = snapshot.callees
-            rehearse = rehearsal.rehearsal_with(callees.tools)
-            problems += await rehearsal.rehearsal_problems(plan, callees.specs, rehearse)
+            rehearse = rehearsal.rehearsal_with(snapshot.callees.tools)
+            problems += await rehearsal.rehearsal_problems(plan, snapshot.callees.specs, rehearse)
         return problems
 
     async def require_valid(self, plan: Plan, usable: UsableResults = NO_RESULTS) -> list[Problem]:

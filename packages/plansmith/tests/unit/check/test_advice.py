@@ -25,7 +25,8 @@ SPECS = [
 
 
 def lint(*steps: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    found: list[Problem] = lint_plan(Plan.model_validate({"steps": list(steps)}), SPECS)
+    plan = Plan.model_validate({"steps": list(steps)})
+    found: list[Problem] = lint_plan(plan, SPECS) + lint_plan(plan, SPECS, advice=True)
     assert all(each.hint for each in found)
     return [(each.code, str(each.severity), each.step) for each in found]
 
