@@ -301,11 +301,6 @@ class Journal:
         if kept and whole.last is self.run.last and not whole.damage:
             self.run = self.run.replace(steps=steps.with_results(kept))
 
-    def program_of(self, step: str) -> str:
-        """Returns the program that answered a step's question; empty if none did."""
-        state = self.run.steps.get(step)
-        return state.program if state else ""
-
 
 def _text(damage: JournalDamaged) -> str:
     return with_hint(damage.message, damage.hint)

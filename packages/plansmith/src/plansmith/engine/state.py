@@ -124,8 +124,9 @@ class UnitStates:
         """
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
-        done = {name for name in units if self.status_at_rest(name) is StepStatus.DONE}
-        if self.resting and any(self.resting.get(name) in _PERHAPS_DONE for name in units):
+        rested = units.keys() & self.resting.keys()
+        done = {name for name in rested if self.status_at_rest(name) is StepStatus.DONE}
+        if any(self.resting[name] in _PERHAPS_DONE for name in rested):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
