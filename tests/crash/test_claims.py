@@ -340,6 +340,20 @@ async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_
     await store.close()
 
 
+async def test_many_runs_that_ask_at_once_renew_the_lease_of_their_process_once(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    ownership = Ownership(store, SystemClock())
+    held = await asyncio.gather(*(ownership.claim(f"run {n}") for n in range(50)))
+    [once] = await store.beats()
+    await asyncio.gather(*(claim.confirm() for claim, _ in held))
+    [twice] = await store.beats()
+    assert (once.beats, twice.beats) == (1, 2)
+    ownership.close()
+    await store.close()
+
+
 def owner_of(process: int) -> str:
     """A process of this machine as an owner."""
     stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

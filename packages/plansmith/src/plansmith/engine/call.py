@@ -73,13 +73,10 @@ class Callees:
         """Returns the time limit of a call in seconds; an agent may have its own."""
         seconds = unit.step.timeout_s
         if seconds is None:
-            spec, agent = self.specs.get(unit.callee), self.agents.get(unit.callee)
-            if spec is not None:
-                seconds = spec.timeout_s
-            elif isinstance(agent, TimeLimited):
-                seconds = agent.timeout_s
-            seconds = seconds or DEFAULT_TIMEOUT
-        return min(LONGEST_TIMEOUT_S, seconds)
+            callee = self.specs.get(unit.callee) or self.agents.get(unit.callee)
+            if isinstance(callee, (ToolSpec, TimeLimited)):
+                seconds = callee.timeout_s
+        return min(LONGEST_TIMEOUT_S, seconds or DEFAULT_TIMEOUT)
 
     async def call(
         self,

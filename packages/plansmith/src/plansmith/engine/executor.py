@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
@@ -75,7 +75,7 @@ class Executor:
         self._is_paced = bool(pacing or last_replies)
         # Events written together with the first starts and the last end: it spares two commits.
         self._opening, self._end = [*opening], end
-        self._consent = ConsentRules(callees, limits, templates, most_items, journal.program_of)
+        self._consent = ConsentRules(callees, limits, templates, most_items)
         self._budget = CallReservations(budget, journal, self._clock)
         self._state = UnitStates(
             journal,
@@ -396,7 +396,8 @@ class Executor:
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
         result = self._journal.run.prefetches[prefetched].result if prefetched else ""
-        return PreparedCall(unit, cast("dict[str, Json]", content.value()), call, result)
+        recorded: Any = content.value()
+        return PreparedCall(unit, recorded, call, result)
 
     def _prefetched(self, unit: Unit, inputs: str) -> str:
         """Returns the key of a recent read of the same, made early, that no step has used.

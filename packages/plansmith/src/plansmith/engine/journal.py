@@ -7,13 +7,13 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting
-from plansmith.plan.run import ReportText, Run, RunStatus, StepState
+from plansmith.plan.run import ReportText, Run, RunStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary, summary_of
 from plansmith.ports import Clock, Reply, Store
@@ -46,7 +46,8 @@ class Journal:
     def __init__(self, run: str, *, store: Store, clock: Clock) -> None:
         self.id = run
         self._store, self._clock = store, clock
-        self._run = Run(id=run)
+        # The state of the run; of a damaged one, at its last good event.
+        self.run = Run(id=run)
         # The summary that was stored with its last event, if this journal wrote it.
         self.summary: RunSummary | None = None
         self.events: list[e.Event] = []
@@ -106,24 +107,30 @@ class Journal:
         """Takes events that were read; those up to the first that does not fit."""
         good, last = events, max(last, len(self.events) + len(events))
         try:
-            self._run = apply(self._run, events)
+            self.run = apply(self.run, events)
         except JournalDamaged as misfit:
             why = misfit.message
-            good = fitting(events, self._run)
-            self._run = apply(self._run, good)
+            good = fitting(events, self.run)
+            self.run = apply(self.run, good)
         self.events += good
-        self.damage = self._damaged(why, events[len(good) :], last) if why else None
+        self._note_damage(why, events[len(good) :], last)
 
-    def _damaged(self, why: str, beyond: Sequence[e.Event], last: int) -> Damage:
-        hint = Sentence("none of its events can be read: restore the store from a backup")
-        if self.events:
-            hint = Sentence(
-                "`plansmith store repair {run}` continues after event "
-                "{number} and keeps a copy of the rest",
-                run=self.id,
-                number=len(self.events),
-            )
-        return Damage(JournalDamaged(why, hint=hint), beyond, last)
+    def _note_damage(self, why: str, beyond: Sequence[e.Event], last: int) -> None:
+        """Notes why the journal is read no further, also in the run; or that it is sound."""
+        self.damage, text = None, ""
+        if why:
+            hint = Sentence("none of its events can be read: restore the store from a backup")
+            if self.events:
+                hint = Sentence(
+                    "`plansmith store repair {run}` continues after event "
+                    "{number} and keeps a copy of the rest",
+                    run=self.id,
+                    number=len(self.events),
+                )
+            error = JournalDamaged(why, hint=hint)
+            self.damage, text = Damage(error, beyond, last), _text(error)
+        if self.run.damage != text:
+            self.run = self.run.replace(damage=text)
 
     def require_sound(self) -> None:
         """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""
@@ -133,8 +140,8 @@ class Journal:
     def rewind(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, self.events[: number - 1]
-        self._run = apply(Run(id=self.id), self.events)
-        self.damage = self._damaged(why, events[number - 1 :], len(events))
+        self.run = apply(Run(id=self.id), self.events)
+        self._note_damage(why, events[number - 1 :], len(events))
 
     def copy(self) -> Journal:
         """Returns a journal that has read the same, for another writer; it owns nothing."""
@@ -173,41 +180,46 @@ class Journal:
         """
         self.require_sound()
         # Check: they fold, or nothing is stored.
-        last = self._run.last
+        last = self.run.last
         events = self._next_events(bodies, by, at)
         try:
-            later = apply(self._run, events)
+            later = apply(self.run, events)
         except JournalDamaged as misfit:
             hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
         # While steps of one plan run, nobody needs another summary.
         status = later.status
-        same = status is RunStatus.RUNNING and later.plan is self._run.plan
+        same = status is RunStatus.RUNNING and later.plan is self.run.plan
         summary = None if same else summary_of(later)
         # Write, under the term of the claim.
         claim = self.claim
         term = claim.term if claim is not None else 0
         began = claim.lease.now() if claim is not None else 0.0
-        await self._write(events, values, status=status.value, summary=summary, term=term)
+        write = partial(
+            self._store.append, events, values, status=status.value, summary=summary, term=term
+        )
+        try:
+            await write()
+        except (StaleWriter, StoreAway) as error:
+            await self._write_after(error, events, write)
+        if self.retry is not None and self.retry.trouble:
+            self.retry.answered()
         # Keep.
-        if self._run.last is last:  # else they were read back already
-            self._run, self.summary = later, summary
+        if self.run.last is last:  # else they were read back already
+            self.run, self.summary = later, summary
             self.events += events
         if claim is not None and claim.lease.may_be_over(began):
             await self._confirm(claim)
         return events
 
-    async def _write(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content], **about: Any
+    async def _write_after(
+        self, error: StaleWriter | StoreAway, events: Sequence[e.Event], write: Write
     ) -> None:
+        """Writes events once the store answers; raises the error if others were first."""
         try:
-            try:
-                await self._store.append(events, values, **about)
-            except StoreAway as away:
-                if self.retry is None:
-                    raise
-                write = partial(self._store.append, events, values, **about)
-                await self.retry.until_done(partial(self._write_again, events, write), away)
+            if isinstance(error, StaleWriter) or self.retry is None:
+                raise error
+            await self.retry.until_done(partial(self._write_again, events, write), error)
         except StaleWriter:
             after = len(self.events)
             if await self._until_answered(lambda: self._store.events(self.id, after=after)):
@@ -217,8 +229,6 @@ class Journal:
                 Sentence("run {run} was repaired meanwhile", run=self.id),
                 hint=Sentence("load the run again and repeat the decision"),
             ) from None
-        if self.retry is not None and self.retry.trouble:
-            self.retry.answered()
 
     async def _write_again(self, events: Sequence[e.Event], write: Write) -> None:
         """Writes events, unless exactly these are stored: then only the answer was lost."""
@@ -248,7 +258,7 @@ class Journal:
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
         at = at or self._clock.now()
-        return e.next_events(bodies, run=self.id, by=by, at=at, last=self._run.last)
+        return e.next_events(bodies, run=self.id, by=by, at=at, last=self.run.last)
 
     def following(self, *entries: e.Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
@@ -261,15 +271,10 @@ class Journal:
 
     def _fits(self, entries: Sequence[e.Entry]) -> bool:
         try:
-            apply(self._run, self._next_events(entries))
+            apply(self.run, self._next_events(entries))
         except JournalDamaged:
             return False
         return True
-
-    @property
-    def run(self) -> Run:
-        """Returns the state of the run; of a damaged one, at its last good event."""
-        return self._run.replace(damage=_text(self.damage.error)) if self.damage else self._run
 
     @property
     def last(self) -> int:
@@ -277,34 +282,24 @@ class Journal:
         return len(self.events) if self.damage is None else self.damage.last
 
     @property
-    def steps(self) -> Mapping[str, StepState]:
-        """Returns what is written of each step and part."""
-        return self._run.steps
-
-    @property
     def plan_hash(self) -> str:
         """Returns the hash of the run's plan; empty without one."""
-        return self._run.plan.hash if self._run.plan is not None else ""
+        return self.run.plan.hash if self.run.plan is not None else ""
 
     def keep_results(self, whole: Run) -> None:
         """Keeps the short results of a run that was read, so that no answer reads them all again.
 
         Its reader could change lists and objects: these are read anew.
         """
-        steps = self._run.steps
+        steps = self.run.steps
         read = {name: whole.steps[name].result for name in steps.index.unread}
         kept = {
             name: each
             for name, each in read.items()
             if not isinstance(each, dict | list) and len(str(each)) <= _LONGEST_RESULT
         }
-        if kept and whole.last is self._run.last and not whole.damage:
-            self._run = self._run.replace(steps=steps.with_results(kept))
-
-    def program_of(self, step: str) -> str:
-        """Returns the program that answered a step's question; empty if none did."""
-        state = self._run.steps.get(step)
-        return state.program if state else ""
+        if kept and whole.last is self.run.last and not whole.damage:
+            self.run = self.run.replace(steps=steps.with_results(kept))
 
 
 def _text(damage: JournalDamaged) -> str:

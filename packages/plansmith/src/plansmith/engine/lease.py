@@ -88,6 +88,7 @@ class Lease:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None  # a renewal that has not begun
 
     def may_be_over(self, since: float) -> bool:
         """Tells whether the lease may be over, so that others may have taken the runs.
@@ -104,7 +105,17 @@ class Lease:
         self._keep()
 
     async def renew(self) -> None:
-        """Renews the lease, and looks which claims of this process still hold."""
+        """Renews the lease, and looks which claims of this process still hold.
+
+        Of many runs that ask at once, one does it for all: it reads all their claims.
+        """
+        loop, task = asyncio.get_running_loop(), self._next
+        if task is None or task.done() or task.get_loop() is not loop:
+            task = self._next = loop.create_task(self._renew())
+        await asyncio.shield(task)
+
+    async def _renew(self) -> None:
+        self._next = None  # whoever asks from now on wants a later look
         at, me = self.now(), self._me()
         await self._store.beat(Beat(me, self.about, _version(), self.seconds))
         self._renewed = at
@@ -157,7 +168,7 @@ class Lease:
 
     async def _renew_and_keep(self) -> None:
         try:
-            await self.renew()
+            await self._renew()
         except PlansmithError:
             pass  # the store is away: the next renewal, or whoever makes a call, looks again
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,30 +26,24 @@ from plansmith.review.policy import with_surroundings
 _SHOWN: Final = 2000
 
 
-def data_sources(
-    unit: Unit,
-    units: Mapping[str, Unit],
-    answered_by: Callable[[str], str],
-    *,
-    refs: Iterable[Ref] | None = None,
-) -> list[str]:
+def data_sources(unit: Unit, state: UnitStates, *, refs: Iterable[Ref] | None = None) -> list[str]:
     """Returns the steps whose output reaches a unit's inputs, without answers of a person.
 
-    A result of an earlier run counts like a tool's output, whatever it was there. `answered_by`
-    returns the program that answered an ask step: such an answer counts like a tool's output too.
-    `refs` are the references to follow, by default all of the unit's.
+    A result of an earlier run counts like a tool's output, whatever it was there, and so does the
+    answer of a program to an ask step. `refs` are the references to follow, by default all of the
+    unit's.
     """
-    sources: dict[str, None] = {}
+    units, sources = state.units, dict[str, None]()
     for ref in unit.step.input_refs() if refs is None else refs:
         name = f"{unit.scope}{ref.step}"
         if ref.step in RESERVED:
             parent = units.get(unit.parent or "")
-            sources |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
+            sources |= dict.fromkeys(data_sources(parent, state) if parent else [])
         elif is_earlier(ref.step):
             sources[ref.step] = None
         elif name not in units or not isinstance(units[name].step, AskStep):
             sources[name] = None
-        elif program := answered_by(name):
+        elif program := state.state_of(name).program:
             sources[f"{name}, answered by the program {program!r}"] = None
     return list(sources)
 
@@ -62,7 +56,6 @@ class ConsentRules:
     limits: Limits
     templates: Mapping[str, Plan]
     most_items: int
-    answered_by: Callable[[str], str]
     # Kinds and callees of steps that never ask: reads, and calls whose values are only shown.
     _free: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
@@ -81,10 +74,10 @@ class ConsentRules:
         before = state.state_of(unit.name)
         number = max(before.attempts, before.asked) + 1
         if isinstance(step, MapStep):
-            return self._about_items(unit, step, inputs["over"], state.units, number)
+            return self._about_items(unit, step, inputs["over"], state, number)
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
             return None
-        sources = data_sources(unit, state.units, self.answered_by)
+        sources = data_sources(unit, state)
         if not sources:
             return None
         if self.limits.data == "deny":
@@ -98,14 +91,14 @@ class ConsentRules:
         return _about_values(unit, inputs, sources, number)
 
     def _about_items(
-        self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], number: int
+        self, unit: Unit, step: MapStep, items: Json, state: UnitStates, number: int
     ) -> QuestionAsked | None:
         """Returns a question about a list from tools that is longer than the limit."""
         most = step.most or self.most_items
         if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
             return None
         refs = [found.ref for found in find(step.over) if found.ref is not None]
-        sources = data_sources(unit, units, self.answered_by, refs=refs)
+        sources = data_sources(unit, state, refs=refs)
         whole = Plan(steps=(step.model_copy(update={"over": items}),))
         every = with_surroundings(whole, self.templates) if sources else ()
         acting = [each for each in every if not self.callees.is_read(Unit("", each.step))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from plansmith.engine.call import Callees
@@ -40,9 +41,8 @@ class RunningCalls:
         self._callees, self._results, self._ended, self._value = callees, results, ended, value
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
-        # When each call has to end, by the time of the event loop; and those that took longer.
+        # When each call has to end, by the time of the event loop; never, once it took longer.
         self._deadlines: dict[str, float] = {}
-        self._late: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def launch(self, started: Iterable[PreparedCall]) -> None:
@@ -61,14 +61,14 @@ class RunningCalls:
     def _stop_late(self) -> None:
         """Cancels the calls that take too long, and comes again at the next limit."""
         loop = asyncio.get_running_loop()
-        for name in [name for name, limit in self._deadlines.items() if limit <= loop.time()]:
-            del self._deadlines[name]
-            self._late.add(name)
-            self.running[name].cancel()
+        for name, limit in self._deadlines.items():
+            if limit <= loop.time():
+                self._deadlines[name] = inf
+                self.running[name].cancel()
         if self._timer is not None:
             self._timer.cancel()
-        limit = min(self._deadlines.values(), default=None)
-        self._timer = loop.call_at(limit, self._stop_late) if limit is not None else None
+        limit = min(self._deadlines.values(), default=inf)
+        self._timer = loop.call_at(limit, self._stop_late) if limit < inf else None
 
     async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, prefetched: str) -> None:
         try:
@@ -80,7 +80,7 @@ class RunningCalls:
         except asyncio.CancelledError:
             if self._is_cancelled:
                 raise
-            if unit.name in self._late:
+            if self._deadlines.get(unit.name) == inf:
                 outcome = self._callees.late(unit)
             else:  # the callee cancelled itself: record an end, since the run waits for one
                 within = Sentence("the call was cancelled from within")
@@ -88,7 +88,6 @@ class RunningCalls:
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
             outcome = self._callees.failure_after_call(unit, named(error), again=True)
         self._deadlines.pop(unit.name, None)
-        self._late.discard(unit.name)
         self._ended(unit.name, outcome)
 
     async def cancel(self, grace_s: float) -> None:

@@ -91,9 +91,8 @@ class UnitStates:
 
     async def enter(self, plan: Plan) -> None:
         """Loads the plan and the state of its steps."""
-        for name, step in self._journal.steps.items():
-            if step != _NEW:
-                self._enter_step(name, step)
+        for name, step in self._journal.run.steps.items():
+            self._enter_step(name, step)
             for past in step.past_calls:
                 self._past_results[past.result] = await self._journal.value(past.result)
         self._add(plan_units(plan))
@@ -110,7 +109,7 @@ class UnitStates:
 
     def state_of(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
-        return self._journal.steps.get(name, _NEW)
+        return self._journal.run.steps.get(name, _NEW)
 
     def permit(self, unit: Unit) -> e.StepReplied | None:
         """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""
@@ -125,8 +124,9 @@ class UnitStates:
         """
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
-        done = {name for name in units if self.status_at_rest(name) is StepStatus.DONE}
-        if self.resting and any(self.resting.get(name) in _PERHAPS_DONE for name in units):
+        rested = units.keys() & self.resting.keys()
+        done = {name for name in rested if self.status_at_rest(name) is StepStatus.DONE}
+        if any(self.resting[name] in _PERHAPS_DONE for name in rested):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
@@ -165,7 +165,7 @@ class UnitStates:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
         if self.groups or self.skipped_by_plan or self.queue.ready:
             return False
-        return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.steps)
+        return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.run.steps)
 
     @property
     def waits_for_person(self) -> bool:

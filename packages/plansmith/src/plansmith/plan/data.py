@@ -301,7 +301,7 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
-    stack: list[tuple[object, Path]] = [] if _is_plain(cast("Json", value)) else [(value, ())]
+    stack: list[tuple[object, Path]] = [] if _is_plain(value) else [(value, ())]
     while stack:
         node, path = stack.pop()
         if not isinstance(node, (dict, list)):
@@ -324,7 +324,7 @@ def _key_flaw(key: object, path: Path) -> Flaw:
     return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
 
 
-def _is_plain(value: Json) -> bool:
+def _is_plain(value: Any) -> bool:
     """Tells whether a value surely has no flaw; takes a third as long as `flaws`."""
     texts: list[Any] = []
     level = [value]

@@ -109,7 +109,7 @@ class _Fold:
     def __init__(self, run: Run) -> None:
         self.run, self.steps = run, Steps(run.steps)
         self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
-        self.calls_open, self.spent, self.calls = run.calls_open, run.spent, run.calls
+        self.calls_open, self.spent, self.calls = {*run.calls_open}, run.spent, run.calls
         self._last = run.last
 
     def take(self, event: e.Event) -> None:
@@ -145,7 +145,7 @@ class _Fold:
             steps=self.steps,
             questions=self.questions,
             asked_at=self.asked_at,
-            calls_open=self.calls_open,
+            calls_open=frozenset(self.calls_open),
             calls=self.calls,
             spent=self.spent,
             last=self._last,
@@ -379,7 +379,7 @@ class _Fold:
 
     def _end_call(self, name: str, step: StepState) -> None:
         self.steps[name] = step
-        self.calls_open -= {name}
+        self.calls_open.discard(name)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step, prefetch = self._step(event, body.step, NOT_STARTED), None
@@ -408,7 +408,7 @@ class _Fold:
             past_calls=step.past_calls,
         )
         if body.inputs:
-            self.calls_open |= {body.step}
+            self.calls_open.add(body.step)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _RESULT_MISSING)

@@ -335,7 +335,7 @@ class RunExecution:
 
     def _stop_lost(self, run_id: str) -> None:
         active = self._active.get(run_id)
-        if active is not None and active.future is not asyncio.current_task():
+        if active is not None:
             active.interrupt()
 
     def wake(self, run_id: str) -> None:

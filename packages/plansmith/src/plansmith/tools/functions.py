@@ -52,35 +52,36 @@ class FunctionTool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
 
-    def bind(self, arguments: Mapping[str, Json], call: Call | None) -> Callable[[], Any]:
-        """Checks the arguments for a plan, and returns the function with them."""
+    def checked(self, arguments: Mapping[str, Json], call: Call) -> dict[str, Any]:
+        """Checks the arguments of a plan's call; returns those of the function."""
         try:
-            checked = self._arguments.__pydantic_validator__.validate_python(dict(arguments))
+            found = self._arguments.__pydantic_validator__.validate_python(dict(arguments))
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise ToolFailed(f"{self.spec.name}: {place}: {first['msg']}") from None
-        given: dict[str, Any] = checked.__dict__
+        given: dict[str, Any] = found.__dict__
         if self.takes_call:
             given["call"] = call
-        return partial(cast("Callable[..., Any]", self.function), **given)
+        return given
 
-    def to_json(self, result: object) -> Json:
+    def to_json(self, result: Any) -> Json:
         """Converts models, dates and the like to JSON; raises `OutcomeUnknown` for anything else.
 
         A result of another type than the declared one is converted by its own: whether it fits the
         declared schema is checked where every result is.
         """
-        if type(result) in _AS_IT_IS:
-            return cast("Json", result)
-        try:
-            written = self._returns.dump_python(result, mode="json", by_alias=True, warnings=False)
-            return cast("Json", written)
-        except (PydanticSerializationError, ValueError) as error:
-            why = Sentence("the result cannot be written as JSON: {error}", error=error)
-            raise OutcomeUnknown(
-                Sentence("it was called, and {why}", why=why), again=False
-            ) from None
+        written: Json = result
+        if type(result) not in _AS_IT_IS:
+            try:
+                written = self._returns.dump_python(
+                    result, mode="json", by_alias=True, warnings=False
+                )
+            except (PydanticSerializationError, ValueError) as error:
+                why = Sentence("the result cannot be written as JSON: {error}", error=error)
+                called = Sentence("it was called, and {why}", why=why)
+                raise OutcomeUnknown(called, again=False) from None
+        return written
 
 
 @overload
@@ -203,9 +204,10 @@ class FunctionTools:
         if tool not in self._tools:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         function = self._tools[tool]
-        work = function.bind(arguments, call)
-        result = await work() if function.is_async else await run_in_thread(work)
-        return function.to_json(result)
+        given = function.checked(arguments, call)
+        if function.is_async:
+            return function.to_json(await function.function(**given))
+        return function.to_json(await run_in_thread(partial(function.function, **given)))
 
 
 def _arguments_model(
