@@ -59,7 +59,7 @@ async def write_on(store: Store, run: str) -> None:
     while True:
         number = last.number // 2
         result: Json = {"run": run, "step": number, "text": "x" * (number % 300)}
-        started = StepStarted(step=f"s/{number}", key=f"{run}/{number}")
+        started = StepStarted(step=f"s/{number}")
         done = StepDone(step=f"s/{number}", result=content_hash(result))
         events = following(run, last, started, done)
         await store.append(events, [result])

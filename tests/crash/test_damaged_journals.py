@@ -145,7 +145,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
 async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(world: World) -> None:
     run = await world.approved()
     journal = await world.smith.runs.journals.load_verified(run)
-    await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
+    await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a"))
     stood = journal.run
     await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
     loaded = (await world.smith.runs.journals.load_verified(run)).run
@@ -164,9 +164,9 @@ async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set
     await world.force(
         run,
         e.QuestionWithdrawn(question="nobody asked this"),
-        e.StepStarted(step="a", key="k", inputs="0" * 64),
+        e.StepStarted(step="a", inputs="0" * 64),
         e.StepDone(step="a", result=digest, size=10),
-        e.StepStarted(step="b", key="k", inputs="0" * 64),
+        e.StepStarted(step="b", inputs="0" * 64),
     )
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.steps["a"].status is StepStatus.DONE

@@ -239,8 +239,7 @@ class UnitStates:
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
         if self.state_of(unit.name).status is not StepStatus.RUNNING:
-            key = f"{self._journal.id}/{unit.name}"
-            self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
+            self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         self.groups[unit.name] = group
         resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
         opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}

@@ -221,13 +221,8 @@ def content_of(value: Json | Content) -> Content:
     return Content(hashlib.sha256(text).hexdigest(), text)
 
 
-def call_mark(inputs: Json, stored: Content | None = None) -> str:
-    """Returns what identifies a call: the same for equal inputs, in any order of keys.
-
-    `stored` is their content, if it was made: mostly in the order that is hashed here.
-    """
-    if stored is not None and stored.text == canonical_json(inputs):
-        return stored.digest[:CALL_MARK_DIGITS]
+def call_mark(inputs: Json) -> str:
+    """Returns what identifies a call: the same for equal inputs, in any order of keys."""
     return content_hash(inputs)[:CALL_MARK_DIGITS]
 
 

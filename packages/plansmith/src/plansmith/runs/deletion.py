@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
+from plansmith.plan.ids import call_key
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 
@@ -50,7 +51,7 @@ def _tombstones(run: Run, by: e.Actor, now: datetime) -> Iterator[Json]:
                 "run": run.id,
                 "step": name,
                 "callee": step.callee,
-                "key": step.key,
+                "key": call_key(run.id, name, step.call_mark),
                 "inputs": step.inputs,
                 "began_at": step.started_at.isoformat() if step.started_at else "",
                 "deleted_at": now.isoformat(),

@@ -44,7 +44,7 @@ class Dialect(NamedTuple):
     notify: str = ""
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 # The cells of an event, of a summary and of a record.
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
