@@ -108,7 +108,7 @@ def journal(run: str, steps: int, *, inputs: bool = False) -> list[Event]:
         step, result = f"step-{number}", {"run": run, "n": number}
         digest = content_hash([run, number]) if inputs else ""
         add(StepStarted(step=step, inputs=digest))
-        add(StepDone(step=step, result=content_hash(result), size=20))
+        add(StepDone(step=step, result=content_hash(result)))
     return events
 
 

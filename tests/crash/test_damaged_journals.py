@@ -165,7 +165,7 @@ async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set
         run,
         e.QuestionWithdrawn(question="nobody asked this"),
         e.StepStarted(step="a", inputs="0" * 64),
-        e.StepDone(step="a", result=digest, size=10),
+        e.StepDone(step="a", result=digest),
         e.StepStarted(step="b", inputs="0" * 64),
     )
     repaired = await world.smith.runs.journals.repair(run, by="ada")

@@ -314,7 +314,7 @@ async def test_the_rows_of_a_store_can_be_read_by_a_person(url: str) -> None:
 async def test_many_values_come_in_their_order_as_objects_of_their_own(
     address: Callable[[str], str], kind: str
 ) -> None:
-    values: list[Json] = [None, 1.5, "text", {"a": [1]}, [], "x" * 5000]
+    values: list[Json] = [None, 1.5, "text" * 20, {"a": ["1" * 64]}, [], "x" * 5000]
     url = address(kind)
     store = opened_any(url)
     digests = [await store.put(each) for each in values]
@@ -323,15 +323,16 @@ async def test_many_values_come_in_their_order_as_objects_of_their_own(
         store = opened_any(url)
     assert await store.get_many(digests[::-1]) == values[::-1]
     assert await store.get_many([]) == []
-    new = await store.put("new")
-    assert await store.get_many([new, digests[2]]) == ["new", "text"]  # one is cached, one is not
+    new = await store.put("new" * 30)
+    # One is cached, one is not.
+    assert await store.get_many([new, digests[2]]) == ["new" * 30, values[2]]
     for _ in range(2):
         first, second = await store.get_many([digests[3]] * 2)
         assert isinstance(first, dict)
         first["a"] = 2
-        assert second == {"a": [1]}
-        assert await store.get_many([digests[3]]) == [{"a": [1]}]
-        await store.put({"a": [1]})  # from now on cached
+        assert second == values[3]
+        assert await store.get_many([digests[3]]) == [values[3]]
+        await store.put(values[3])  # from now on cached
     gone = content_hash("gone")
     with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
         await store.get_many([digests[0], gone])
@@ -347,7 +348,7 @@ def opened_any(url: str) -> AnyStore:
 async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)
-    good, bad = await store.put("good"), await store.put("bad")
+    good, bad = await store.put("good" * 20), await store.put("bad" * 30)
     await store.close()
     connection = sqlite3.connect(path)
     connection.execute("UPDATE contents SET body = '\"BAD\"' WHERE hash = ?", (bad,))
@@ -356,16 +357,17 @@ async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: P
     store = SqliteStore(path)
     with pytest.raises(JournalDamaged, match=f"the value stored under {bad} was altered"):
         await store.get_many([good, bad])
-    assert await store.get_many([good]) == ["good"]
+    assert await store.get_many([good]) == ["good" * 20]
     await store.close()
 
 
 async def test_the_results_of_a_run_are_read_together(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
+    hashes = [await store.put([place % 2] * 40) for place in range(4)]
     steps = {
-        f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
-        for place in range(4)
+        f"s{place}": StepState(status=StepStatus.DONE, result_hash=digest)
+        for place, digest in enumerate(hashes)
     }
     run = Run(id="r", steps=Steps(steps | {"open": StepState()}))
-    assert await load_results(store, run) == {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
+    assert await load_results(store, run) == {f"s{place}": [place % 2] * 40 for place in range(4)}
     await store.close()

@@ -348,7 +348,7 @@ class UnitStates:
     def finish(self, unit: Unit, value: Json) -> None:
         """Records a unit's result; units that waited only for it become ready."""
         content, usage = content_of(value), self._budget.settle(unit.name)
-        body = e.StepDone(step=unit.name, result=content.digest, size=len(content.text))
+        body = e.StepDone(step=unit.name, result=content.digest)
         if usage is not NOTHING_USED:
             body = body.replace(**spending(usage))
         self.batch.add(body, content)

@@ -269,7 +269,7 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     @property
     def call_mark(self) -> str:
         """The mark of the inputs; empty if it has parts, which make the calls."""
-        return self.mark or self.inputs[: data.CALL_MARK_DIGITS]
+        return self.mark or data.hash_in(self.inputs)[: data.CALL_MARK_DIGITS]
 
 
 class StepProgressed(StepBody, frozen=True, kw_only=True):
@@ -289,7 +289,6 @@ class StepDone(StepBody, frozen=True, kw_only=True):
     """A step returned a result, stored under its content hash."""
 
     result: str
-    size: Count = 0
     tokens: Count = 0
     cost: str = ""
 

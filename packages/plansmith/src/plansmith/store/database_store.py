@@ -81,7 +81,7 @@ class DatabaseStore(SummaryQueries):
         term: int = 0,
     ) -> None:
         require_following(events)
-        texts = [content_of(each) for each in values]
+        texts = [each for each in map(content_of, values) if not each.is_short]
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
@@ -97,6 +97,8 @@ class DatabaseStore(SummaryQueries):
 
     async def put(self, value: Json) -> str:
         content = content_of(value)
+        if self._closed:
+            raise closed()
         await self.append((), [content])
         return content.digest
 

@@ -29,6 +29,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_number ON events (run, number);
 CREATE VIEW journals AS
     SELECT name AS run, number, at, by, type, hash, body FROM events JOIN runs ON runs.id = events.run;
+-- Inputs and results, by hash; one shorter than its hash stands in the place of it, in the event.
 CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
 
 -- What lists and totals need of a run as of event `number`; an open run may have newer events.
