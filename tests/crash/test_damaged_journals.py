@@ -132,7 +132,8 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     assert world.paid == []
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
-    assert [number for number, _ in await world.store.aside(run)] == [5, 6]
+    events = await world.store.events(run)
+    assert [each.body.aside for each in events if isinstance(each.body, e.RunRepaired)] == [2]
     await verify(world.store, run)
     with pytest.raises(Refused, match="not damaged"):
         await world.smith.runs.journals.repair(run)
@@ -189,7 +190,7 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
     assert "the run is over" in (await world.smith.get(run)).damage
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.status, repaired.damage) == (RunStatus.DONE, "")
-    assert len(await world.store.aside(run)) == 1
+    assert (await world.store.events(run))[-1].body.type == "run_finished"
 
 
 DAMAGES: dict[str, str] = {

@@ -259,8 +259,7 @@ def _question_key(asked: e.QuestionAsked) -> _QuestionKey:
 
 def _call_outcomes(events: Sequence[e.Event]) -> dict[str, list[_OutcomeEvent]]:
     """Returns how calls ended, by key: without tries that were repeated at once."""
-    keys: dict[str, str] = {}
-    outcomes: defaultdict[str, list[_OutcomeEvent]] = defaultdict(list)
+    keys, outcomes = dict[str, str](), defaultdict[str, list[_OutcomeEvent]](list)
     for event in events:
         match event.body:
             case e.StepStarted(step=step, call_mark=mark):

@@ -484,9 +484,8 @@ def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[JsonObject
         if getattr(body, "step", None) != name:
             continue
         if isinstance(body, e.StepStarted):
-            read = run.prefetches.get(body.prefetched)
+            read, key = run.prefetches.get(body.prefetched), call_key(run.id, name, body.call_mark)
             began, ended = (read.started_at, read.ended_at) if read else (event.at, None)
-            key = call_key(run.id, name, body.call_mark)
             found.append({"number": body.attempt, "key": key, "started_at": began})
             found[-1] |= {"finished_at": None, "error": "", "read_early": read is not None}
         elif found and isinstance(

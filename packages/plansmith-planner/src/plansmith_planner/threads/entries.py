@@ -10,18 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.event_body import (
-    Count,
-    EventBody,
-    FrozenStruct,
-    JsonField,
-    Moment,
-    Positive,
-    ShownField,
-    encode_body,
-    read_field,
-    type_name,
-)
+from plansmith.plan import event_body
+from plansmith.plan.event_body import Count, FrozenStruct, JsonField, Moment, Positive, ShownField
 from plansmith.plan.events import Actor
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence
@@ -32,7 +22,7 @@ Judge = Literal["person", "rules", "model"]
 _TITLE: Final = 80
 
 
-class ThreadBody(EventBody, frozen=True, tag_field="type", tag=type_name):
+class ThreadBody(event_body.EventBody, frozen=True, tag_field="type", tag=event_body.type_name):
     """What happened in a thread; it is stored with its type in it."""
 
 
@@ -127,12 +117,12 @@ class ThreadEntry(
     body: Annotated[AnyThreadBody, msgspec.Meta(title="body")]
 
 
-_decoder: Final = msgspec.json.Decoder(ThreadEntry, dec_hook=read_field)
+_decoder: Final = msgspec.json.Decoder(ThreadEntry, dec_hook=event_body.read_field)
 
 
 def entry_text(entry: ThreadEntry) -> str:
     """Returns an entry as JSON text, as stores keep it."""
-    return encode_body(entry).decode()
+    return event_body.encode_body(entry).decode()
 
 
 def read_entry(text: str | bytes) -> ThreadEntry:

@@ -208,7 +208,7 @@ _EVENT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%
 
 
 def hash_of(
-    at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes, kind: bytes
+    at: bytes, before: str, body: bytes, by: bytes, number: int, run: bytes, kind: str
 ) -> str:
     """Returns the hash of an event; `before` is the hash of the event before it."""
-    return sha256(_EVENT % (at, before, body, by, number, run, kind)).hexdigest()
+    return sha256(_EVENT % (at, before.encode(), body, by, number, run, kind.encode())).hexdigest()

@@ -254,9 +254,7 @@ class StepBody(EventBody, frozen=True, kw_only=True):
 class StepStarted(StepBody, frozen=True, kw_only=True):
     """A step is about to be called; stored before the call.
 
-    `mark` is the mark of the inputs where it is not the beginning of their hash: in those, keys
-    stand in another order. The hash `item` identifies a part of a map step; `prefetched` is a read
-    that is used instead.
+    The hash `item` identifies a part of a map step; `prefetched` is a read that is used instead.
     """
 
     attempt: Positive = 1
@@ -268,7 +266,7 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
 
     @property
     def call_mark(self) -> str:
-        """The mark of the inputs; empty if it has parts, which make the calls."""
+        """The mark of the inputs; it is stored as `mark` if their keys are in another order."""
         return self.mark or data.hash_in(self.inputs)[: data.CALL_MARK_DIGITS]
 
 
@@ -462,9 +460,9 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
 
     def fresh_hash(self) -> str:
         """Computes the hash of the present content, to compare it with the stored one."""
-        texts = self.before.encode(), self.body.canonical(), actor_text(self.by)
+        texts = self.before, self.body.canonical(), actor_text(self.by)
         at, run = event_body.moment_text(self.at), event_body.run_text(self.run)
-        return event_body.hash_of(at, *texts, self.number, run, self.body.type.encode())
+        return event_body.hash_of(at, *texts, self.number, run, self.body.type)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is streamed: as it is stored, with its type in the body."""
@@ -498,7 +496,6 @@ def next_events(
     number, before = (last.number, last.hash) if last else (0, "")
     at = at.astimezone(UTC)
     when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
-    hash_of = event_body.hash_of
     for number, entry in enumerate(entries, number + 1):  # noqa: B020 - from the last one on
         body, who = entry if isinstance(entry, tuple) else (entry, by)
         text, by_text = body.canonical(), actor_text(who)
@@ -514,7 +511,7 @@ def next_events(
             by=who,
             body=body,
             before=before,
-            hash=hash_of(when, before.encode(), text, by_text, number, name, body.type.encode()),
+            hash=event_body.hash_of(when, before, text, by_text, number, name, body.type),
             body_text=text,
             by_text=by_text,
         )
@@ -524,9 +521,7 @@ def next_events(
 
 
 @cache
-def _decoder(
-    kind: type[EventBody], read: Callable[[type[Any], object], object]
-) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: type[Any], read: Callable[..., object]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=read)
 
 

@@ -274,10 +274,6 @@ class DatabaseStore(SummaryQueries):
         self._wake({run: last} if events else {})
         return done[0]
 
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        rows = await self._query(sql.EVENTS_ASIDE, {"run": run})
-        return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
-
     # Documents: named JSON documents, each with a version.
 
     async def put_documents(self, documents: Sequence[Document]) -> bool:

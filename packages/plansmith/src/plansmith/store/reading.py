@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from msgspec import MsgspecError
-
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import HASH_DIGITS, Json, parse_json
 from plansmith.store.commit import closed
@@ -57,7 +55,7 @@ class ValueCache:
             if digest in cached:
                 try:
                     values.append(parse_json(cached[digest]))
-                except MsgspecError:
+                except ValueError:
                     raise no_value(digest) from None
             elif digest in found:
                 values.append(read_value(digest, found[digest]))

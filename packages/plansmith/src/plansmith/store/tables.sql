@@ -14,8 +14,7 @@ INSERT INTO tally VALUES (0);
 CREATE TABLE counter (position bigint NOT NULL){tenth_full};
 INSERT INTO counter VALUES (0);
 
--- What was hashed of an event is in its row: `at` is a time in UTC, `by` (empty: Plansmith itself) and `body` are JSON; `run` is
--- the id in `runs`.
+-- What was hashed of an event is in its row: `at` in UTC, `by` (empty: Plansmith itself) and `body` as JSON, `run` as id in `runs`.
 CREATE TABLE events (
     position {position} PRIMARY KEY,
     run integer NOT NULL,
