@@ -364,11 +364,12 @@ async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: P
 
 async def test_the_results_of_a_run_are_read_together(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
-    hashes = [await store.put([place % 2] * 40) for place in range(4)]
+    values: list[Json] = [str(place % 2) * 80 for place in range(4)]
+    hashes = [await store.put(value) for value in values]
     steps = {
         f"s{place}": StepState(status=StepStatus.DONE, result_hash=digest)
         for place, digest in enumerate(hashes)
     }
     run = Run(id="r", steps=Steps(steps | {"open": StepState()}))
-    assert await load_results(store, run) == {f"s{place}": [place % 2] * 40 for place in range(4)}
+    assert await load_results(store, run) == dict(zip(steps, values, strict=True))
     await store.close()

@@ -475,8 +475,8 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
     def _with_body(self, fields: dict[str, Json]) -> dict[str, Json]:
         at, by = event_body.moment(self.at), data.parse_json(self.by_text)
         head: dict[str, Json] = {"run": self.run, "number": self.number, "at": at, "by": by}
-        body: dict[str, Json] = {"type": self.body.type, **fields}
-        return head | {"body": body, "before": self.before, "hash": self.hash}
+        head["body"] = {"type": self.body.type, **fields}
+        return head | {"before": self.before, "hash": self.hash}
 
 
 _compared: Final = attrgetter("run", "number", "at", "by_text", "body_text", "before", "hash")
