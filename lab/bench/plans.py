@@ -53,7 +53,7 @@ def _bodies(plan: Plan) -> Iterator[e.AnyBody]:
     yield e.PlanProposed(plan=plan)
     yield e.RunStarted(hash=plan.hash)
     for step in plan.steps:
-        yield e.StepStarted(step=step.id, key=f"r/{step.id}")
+        yield e.StepStarted(step=step.id)
         yield e.StepDone(step=step.id, result="0" * 64)
     yield e.RunFinished(status="done")
 

@@ -107,8 +107,8 @@ def journal(run: str, steps: int, *, inputs: bool = False) -> list[Event]:
     for number in range(steps):
         step, result = f"step-{number}", {"run": run, "n": number}
         digest = content_hash([run, number]) if inputs else ""
-        add(StepStarted(step=step, key=f"{run}/{step}/1", inputs=digest))
-        add(StepDone(step=step, result=content_hash(result), size=20))
+        add(StepStarted(step=step, inputs=digest))
+        add(StepDone(step=step, result=content_hash(result)))
     return events
 
 

@@ -19,6 +19,7 @@ from plansmith import Plan, RunStatus
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.plan.fold import fold
+from plansmith.plan.ids import call_key
 from plansmith.plan.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _check_results(events: Sequence[e.Event], world: World) -> None:
     for event in events:
         body = event.body
         if isinstance(body, e.StepStarted) and body.callee in WRITES:
-            keys[body.step] = body.key
+            keys[body.step] = call_key(event.run, body.step, body.call_mark)
         elif isinstance(body, e.StepDone) and body.step in keys and event.by.kind == "system":
             told = world.bank.replies.get(keys[body.step], ())
             if world.value(body.result) not in told:

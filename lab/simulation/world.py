@@ -20,6 +20,7 @@ from plansmith import Plan, Plansmith, Run
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.ids import call_key
 from plansmith.plan.limits import BudgetLimits
 from plansmith.ports import Call, Claim
 
@@ -196,8 +197,8 @@ class World:
         told: set[str] = {each["key"] for each in self.store.server.stones}
         for event in self.deleted[made.key.split("/", maxsplit=1)[0]]:
             match event.body:
-                case e.StepStarted(step=step, key=key):
-                    keys[step] = key
+                case e.StepStarted(step=step, call_mark=mark):
+                    keys[step] = call_key(event.run, step, mark)
                 case e.StepDone(step=step) | e.StepFailed(step=step, unsure=False):
                     told |= {keys[step]} if step in keys else set()
                 case e.StepReset(step=step):  # she said that it had not taken place
@@ -229,7 +230,8 @@ class World:
             if isinstance(event.body, e.StepStarted):
                 # The first time counts: another task of the process may read the event again later.
                 told = began, self.timeline.now
-                process.heard.setdefault((event.body.key, event.body.attempt), told)
+                key = call_key(event.run, event.body.step, event.body.call_mark)
+                process.heard.setdefault((key, event.body.attempt), told)
 
     def _watch(self, request: Request) -> None:
         """Sees what the store does."""
@@ -257,7 +259,8 @@ class World:
         for event in events if not failed else ():
             if isinstance(event.body, e.StepStarted):
                 body = event.body
-                self._intents.add((process.name, body.key, body.attempt))
+                key = call_key(run, body.step, body.call_mark)
+                self._intents.add((process.name, key, body.attempt))
                 if body.callee in WRITES and not self.calm:
                     self._strike(process)
 

@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 
 from plansmith.errors import StaleWriter
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -59,8 +59,8 @@ async def write_on(store: Store, run: str) -> None:
     while True:
         number = last.number // 2
         result: Json = {"run": run, "step": number, "text": "x" * (number % 300)}
-        started = StepStarted(step=f"s/{number}", key=f"{run}/{number}")
-        done = StepDone(step=f"s/{number}", result=content_hash(result))
+        started = StepStarted(step=f"s/{number}")
+        done = StepDone(step=f"s/{number}", result=content_of(result).digest)
         events = following(run, last, started, done)
         await store.append(events, [result])
         last = events[-1]

@@ -30,7 +30,7 @@ TRIES = 2000 if os.environ.get("PLANSMITH_LONG") else 40
 RUNS = {f"run-{number}": journal(f"run-{number}", 60) for number in range(6)}
 LAST = RUNS["run-3"][-1]
 START = LAST.at
-VALUES: list[Json] = [{"n": number, "text": "x" * number} for number in range(60)]
+VALUES: list[Json] = [{"n": number, "text": "x" * number} for number in range(60, 120)]
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_file_that_is_no_database_is_said_to_be_none(
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     store = SqliteStore(path)
-    for use in (store.append(journal("a", 1)), store.runs(), store.put(1)):
+    for use in (store.append(journal("a", 1)), store.runs(), store.put(VALUES[0])):
         with pytest.raises(JournalDamaged, match="not a database"):
             await use
     await store.close()
@@ -146,7 +146,7 @@ async def test_a_locked_file_is_a_named_error_reads_go_on_and_so_does_the_store(
     store = SqliteStore(path, timeout_s=0.02)
     assert len(await store.runs()) == len(RUNS)
     holder.execute("BEGIN IMMEDIATE")
-    rivals = [store.append(journal("new", 1)), store.put(1)]
+    rivals = [store.append(journal("new", 1)), store.put(VALUES[0])]
     outcomes = await asyncio.gather(*rivals, return_exceptions=True)
     assert all(isinstance(each, JournalError) and "locked" in str(each) for each in outcomes)
     assert list(await store.events("run-1")) == RUNS["run-1"]

@@ -24,6 +24,7 @@ from tests.worker_processes import Workers
 
 from plansmith import Plan
 from plansmith.app import Plansmith
+from plansmith.plan.ids import call_key
 from plansmith.plan.timing import Timing
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
@@ -293,7 +294,8 @@ async def settle(story: Story, smith: Plansmith) -> None:
             return
         for run in begun:
             for question in run.questions:
-                key = run.steps[question.removeprefix("unknown:")].key
+                step = question.removeprefix("unknown:")
+                key = call_key(run.id, step, run.steps[step].call_mark)
                 word = "done" if key in story.keys else "retry"
                 await smith.answer(run.id, question, word, by="ada")
             await smith.runs.run(run.id)

@@ -16,6 +16,7 @@ from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.ids import call_key
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -122,7 +123,7 @@ def _step_differences(then: Run, now: Run) -> list[str]:
             found.append(Sentence("{step} ended as {then}, and now as {now}", **about))
         elif state.result_hash != was.result_hash:
             found.append(Sentence("{step} has another result", step=name))
-        elif was.inputs and state.key != was.key:
+        elif was.inputs and state.call_mark != was.call_mark:
             found.append(Sentence("{step} is called with other inputs", step=name))
     if not stopped and now.status is not then.status and not found:
         about = {"then": then.status.value, "now": now.status.value}
@@ -257,12 +258,11 @@ def _question_key(asked: e.QuestionAsked) -> _QuestionKey:
 
 def _call_outcomes(events: Sequence[e.Event]) -> dict[str, list[_OutcomeEvent]]:
     """Returns how calls ended, by key: without tries that were repeated at once."""
-    keys: dict[str, str] = {}
-    outcomes: defaultdict[str, list[_OutcomeEvent]] = defaultdict(list)
+    keys, outcomes = dict[str, str](), defaultdict[str, list[_OutcomeEvent]](list)
     for event in events:
         match event.body:
-            case e.StepStarted(step=step, key=key):
-                keys[step] = key
+            case e.StepStarted(step=step, call_mark=mark):
+                keys[step] = call_key(event.run, step, mark)
             case e.StepFailed(again=True) | e.StepFailed(kind="person" | "refused"):
                 pass
             case e.StepDone() | e.StepFailed() | e.StepUnknown() as body:

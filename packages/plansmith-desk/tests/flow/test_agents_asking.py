@@ -173,4 +173,4 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     assert 'title="answer of the person to: Where?"' in last
     assert 'title="answer of the person to: When?"' in last
     starts = [each.body async for each in app.events(run.id) if isinstance(each.body, StepStarted)]
-    assert len({each.key for each in starts}) == 1
+    assert len({each.call_mark for each in starts}) == 1

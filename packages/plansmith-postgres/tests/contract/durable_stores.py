@@ -33,6 +33,8 @@ Store = SqliteStore | PostgresStore
 AnyStore = MemoryStore | Store
 Story = Callable[[Store], Awaitable[None]]
 START = datetime(2026, 1, 1, tzinfo=UTC)
+# A shorter text would stand in the place of its hash.
+LONG = "x" * 64
 
 
 def finished_run(run: str, *, result: Json, at: datetime = START) -> list[Event]:
@@ -60,13 +62,13 @@ class DurableStoreContract:
 
     def test_everything_is_there_when_the_store_is_opened_again(self) -> None:
         async def write(store: Store) -> None:
-            await store.append(journal("a", 40), [{"n": 1}])
+            await store.append(journal("a", 40), [{"n": LONG}])
 
         async def read(store: Store) -> None:
             events = await store.events("a")
             assert list(events) == journal("a", 40)
             verify_chain(events)
-            assert await store.get(content_hash({"n": 1})) == {"n": 1}
+            assert await store.get(content_hash({"n": LONG})) == {"n": LONG}
             await store.append(journal("a", 41)[40:])
 
         self._play(write)
@@ -92,12 +94,12 @@ class DurableStoreContract:
     async def test_a_conflict_fails_its_own_caller_only(self, store: Store) -> None:
         await store.append(journal("a", 2))
         appends = [store.append(journal(f"r{number}", 3)) for number in range(20)]
-        appends.insert(7, store.append(journal("a", 2)[1:], [{"never": 1}]))
+        appends.insert(7, store.append(journal("a", 2)[1:], [{"never": LONG}]))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         assert [type(each) for each in outcomes if each] == [StaleWriter]
         assert len(await store.runs()) == 21
         with pytest.raises(JournalDamaged):
-            await store.get(content_hash({"never": 1}))
+            await store.get(content_hash({"never": LONG}))
 
     @on_new_store
     async def test_an_event_of_another_history_is_refused(self, store: Store) -> None:
@@ -198,11 +200,11 @@ class DurableStoreContract:
 
     def test_retention_takes_old_finished_runs_and_the_values_only_they_used(self) -> None:
         async def write(store: Store) -> None:
-            await store.append(finished_run("old", result="only old"), ["only old"])
-            await store.append(finished_run("older", result="shared"), ["shared"])
+            await store.append(finished_run("old", result=f"only old {LONG}"), [f"only old {LONG}"])
+            await store.append(finished_run("older", result=f"shared {LONG}"), [f"shared {LONG}"])
             await store.append(journal("open", 3))
             later = START + timedelta(days=20)
-            await store.append(finished_run("young", result="shared", at=later))
+            await store.append(finished_run("young", result=f"shared {LONG}", at=later))
 
         async def prune(store: Store) -> None:
             assert await store.unmentioned() == 0
@@ -212,7 +214,7 @@ class DurableStoreContract:
             assert list(await store.runs()) == ["open", "young"]
             assert await verify(store, "young") == 4
             with pytest.raises(JournalDamaged):
-                await store.get(content_hash("only old"))
+                await store.get(content_hash(f"only old {LONG}"))
             assert await store.prune(START) == 0
 
         self._play(write)
@@ -220,32 +222,32 @@ class DurableStoreContract:
 
     def test_retention_spares_a_value_that_was_put_again_for_an_event_to_come(self) -> None:
         async def write(store: Store) -> None:
-            await store.append(finished_run("old", result="again"), ["again"])
+            await store.append(finished_run("old", result=f"again {LONG}"), [f"again {LONG}"])
 
         async def prune(store: Store) -> None:
-            digest = await store.put("again")
+            digest = await store.put(f"again {LONG}")
             assert await store.prune(START + timedelta(days=29)) == 0
-            assert await store.get(digest) == "again"
+            assert await store.get(digest) == f"again {LONG}"
 
         self._play(write)
         self._play(prune, now=START + timedelta(days=30))
 
     def test_values_of_rows_that_are_set_aside_can_still_be_read(self) -> None:
-        events = finished_run("a", result="made")
+        events = finished_run("a", result=f"made {LONG}")
         # A fact is told again behind the repair, by its hash alone.
         [reused] = [each.body for each in events if isinstance(each.body, StepReused)]
         fact = next_event(reused, run="a", by=events[0].by, at=START, last=events[0])
 
         async def repair(store: Store) -> None:
-            await store.append(events, ["made"])
+            await store.append(events, [f"made {LONG}"])
             assert await store.set_aside("a", 1, [fact]) == 3
 
         async def read(store: Store) -> None:
             assert list(await store.events("a")) == [events[0], fact]
             await store.prune(START)
-            assert await store.get(content_hash("made")) == "made"
-            kept = [body for _, body in await store.aside("a")]
-            assert [each.body_text for each in events[1:]] == kept
+            assert await store.get(content_hash(f"made {LONG}")) == f"made {LONG}"
+            kept = await store._query("SELECT body FROM set_aside ORDER BY id", {})
+            assert [(each.body_text.decode(),) for each in events[1:]] == kept
 
         self._play(repair)
         self._play(read, now=START + timedelta(days=30))

@@ -247,7 +247,8 @@ async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_ther
     await first.append(events[:10])
     await first.append(events[10:])
     assert await first.set_aside("a", after, []) == 14 - after
-    assert [number for number, _ in await first.aside("a")] == [*range(after + 1, 15)]
+    aside = await first._query("SELECT number FROM set_aside ORDER BY id", {})
+    assert aside == [(number,) for number in range(after + 1, 15)]
     await first.close()
     again = opened(url)
     assert list(await again.events("a")) == events[:after]
@@ -314,7 +315,7 @@ async def test_the_rows_of_a_store_can_be_read_by_a_person(url: str) -> None:
 async def test_many_values_come_in_their_order_as_objects_of_their_own(
     address: Callable[[str], str], kind: str
 ) -> None:
-    values: list[Json] = [None, 1.5, "text", {"a": [1]}, [], "x" * 5000]
+    values: list[Json] = [None, 1.5, "text" * 20, {"a": ["1" * 64]}, [], "x" * 5000]
     url = address(kind)
     store = opened_any(url)
     digests = [await store.put(each) for each in values]
@@ -323,15 +324,16 @@ async def test_many_values_come_in_their_order_as_objects_of_their_own(
         store = opened_any(url)
     assert await store.get_many(digests[::-1]) == values[::-1]
     assert await store.get_many([]) == []
-    new = await store.put("new")
-    assert await store.get_many([new, digests[2]]) == ["new", "text"]  # one is cached, one is not
+    new = await store.put("new" * 30)
+    # One is cached, one is not.
+    assert await store.get_many([new, digests[2]]) == ["new" * 30, values[2]]
     for _ in range(2):
         first, second = await store.get_many([digests[3]] * 2)
         assert isinstance(first, dict)
         first["a"] = 2
-        assert second == {"a": [1]}
-        assert await store.get_many([digests[3]]) == [{"a": [1]}]
-        await store.put({"a": [1]})  # from now on cached
+        assert second == values[3]
+        assert await store.get_many([digests[3]]) == [values[3]]
+        await store.put(values[3])  # from now on cached
     gone = content_hash("gone")
     with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
         await store.get_many([digests[0], gone])
@@ -347,7 +349,7 @@ def opened_any(url: str) -> AnyStore:
 async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)
-    good, bad = await store.put("good"), await store.put("bad")
+    good, bad = await store.put("good" * 20), await store.put("bad" * 30)
     await store.close()
     connection = sqlite3.connect(path)
     connection.execute("UPDATE contents SET body = '\"BAD\"' WHERE hash = ?", (bad,))
@@ -356,16 +358,18 @@ async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: P
     store = SqliteStore(path)
     with pytest.raises(JournalDamaged, match=f"the value stored under {bad} was altered"):
         await store.get_many([good, bad])
-    assert await store.get_many([good]) == ["good"]
+    assert await store.get_many([good]) == ["good" * 20]
     await store.close()
 
 
 async def test_the_results_of_a_run_are_read_together(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
+    values: list[Json] = [str(place % 2) * 80 for place in range(4)]
+    hashes = [await store.put(value) for value in values]
     steps = {
-        f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
-        for place in range(4)
+        f"s{place}": StepState(status=StepStatus.DONE, result_hash=digest)
+        for place, digest in enumerate(hashes)
     }
     run = Run(id="r", steps=Steps(steps | {"open": StepState()}))
-    assert await load_results(store, run) == {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
+    assert await load_results(store, run) == dict(zip(steps, values, strict=True))
     await store.close()

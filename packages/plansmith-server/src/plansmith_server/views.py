@@ -21,7 +21,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
-from plansmith.plan.ids import root_of
+from plansmith.plan.ids import call_key, root_of
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import is_fallback
@@ -485,9 +485,9 @@ def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[JsonObject
         if getattr(body, "step", None) != name:
             continue
         if isinstance(body, e.StepStarted):
-            read = run.prefetches.get(body.prefetched)
+            read, key = run.prefetches.get(body.prefetched), call_key(run.id, name, body.call_mark)
             began, ended = (read.started_at, read.ended_at) if read else (event.at, None)
-            found.append({"number": body.attempt, "key": body.key, "started_at": began})
+            found.append({"number": body.attempt, "key": key, "started_at": began})
             found[-1] |= {"finished_at": None, "error": "", "read_early": read is not None}
         elif found and isinstance(
             body, e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown

@@ -334,10 +334,6 @@ class Store(JournalStore, Protocol):
         """
         ...
 
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the rows that were set aside, with their numbers, oldest first."""
-        ...
-
     # Deletion and retention.
 
     async def delete_run(

@@ -94,7 +94,7 @@ class Place:
 
 
 def started(*names: str) -> list[e.AnyBody]:
-    return [e.StepStarted(step=name, key=name, inputs="0" * 64) for name in names]
+    return [e.StepStarted(step=name, inputs="0" * 64) for name in names]
 
 
 @pytest.mark.parametrize("tool", ["slow_write", "slow_look"])

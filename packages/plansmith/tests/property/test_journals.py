@@ -70,7 +70,7 @@ def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
         if not now:
             return
         step = draw(st.sampled_from(now))
-        writer.write(e.StepStarted(step=step, key=f"k-{step}"))
+        writer.write(e.StepStarted(step=step))
         asked = e.QuestionAsked(question=f"q{len(writer.events)}", text="?", step=step, kind="step")
         over = e.StepDone(step=step, result="0" * 64)
         outcomes: Mapping[str, list[e.AnyBody]] = {

@@ -47,8 +47,7 @@ class NotedRuns:
 
     async def note(self, journal: Journal, step: str, status: StepStatus) -> None:
         """Records the status of a step: waiting, running, done or failed."""
-        key = f"{journal.id}:{step}"
-        bodies = list(_events_to_reach(step, journal.run.steps[step], status, key=key))
+        bodies = list(_events_to_reach(step, journal.run.steps[step], status))
         if bodies:
             await journal.append(*bodies, by=self._by, values=[None])
 
@@ -61,9 +60,7 @@ def _proposed(plan: Plan) -> e.PlanProposed:
     return e.PlanProposed(plan=plan, origin="submitted")
 
 
-def _events_to_reach(
-    step: str, state: StepState, status: StepStatus, *, key: str
-) -> Iterator[e.AnyBody]:
+def _events_to_reach(step: str, state: StepState, status: StepStatus) -> Iterator[e.AnyBody]:
     """Yields the events that take a step from its present status to another."""
     started = state.status in BEGUN
     if state.status is not StepStatus.WAITING and not (
@@ -74,7 +71,7 @@ def _events_to_reach(
         yield e.StepReset(step=step, reason=Sentence("it was reset"))
         started = False
     if status in (StepStatus.RUNNING, StepStatus.DONE) and not started:
-        yield e.StepStarted(step=step, key=key)
+        yield e.StepStarted(step=step)
     if status is StepStatus.DONE:
         yield e.StepDone(step=step, result=content_of(None).digest)
     if status is StepStatus.FAILED:

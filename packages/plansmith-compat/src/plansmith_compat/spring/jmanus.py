@@ -18,7 +18,7 @@ from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
-from plansmith.plan.ids import is_part, uuid7
+from plansmith.plan.ids import call_key, is_part, uuid7
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.question_options import GO_ON
@@ -298,7 +298,7 @@ async def stop_with_sub_runs(smith: Plansmith, run_id: str, *, by: str) -> Run:
     """Stops a run and what it has begun in the same store, also in a process that died."""
     run = await smith.cancel(run_id, by=by)
     keys = [
-        event.body.key
+        call_key(run_id, event.body.step, event.body.call_mark)
         async for event in smith.events(run_id)
         if isinstance(event.body, StepStarted)
     ]

@@ -10,17 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.event_body import (
-    Count,
-    EventBody,
-    FrozenStruct,
-    JsonField,
-    Moment,
-    Positive,
-    ShownField,
-    encode_body,
-    read_field,
-)
+from plansmith.plan import event_body
+from plansmith.plan.event_body import Count, FrozenStruct, JsonField, Moment, Positive, ShownField
 from plansmith.plan.events import Actor
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence
@@ -31,7 +22,11 @@ Judge = Literal["person", "rules", "model"]
 _TITLE: Final = 80
 
 
-class ThreadOpened(EventBody, frozen=True, kw_only=True):
+class ThreadBody(event_body.EventBody, frozen=True, tag_field="type", tag=event_body.type_name):
+    """What happened in a thread; it is stored with its type in it."""
+
+
+class ThreadOpened(ThreadBody, frozen=True, kw_only=True):
     """A thread begins; `adopts` is a run that was made without one and is its first."""
 
     owner: str = ""
@@ -40,7 +35,7 @@ class ThreadOpened(EventBody, frozen=True, kw_only=True):
     adopts: str = ""
 
 
-class MessageAdded(EventBody, frozen=True, kw_only=True):
+class MessageAdded(ThreadBody, frozen=True, kw_only=True):
     """Somebody said something; what it means is read afterwards.
 
     `key` is the client's own name for the message: one that is sent again is the same message.
@@ -55,7 +50,7 @@ class MessageAdded(EventBody, frozen=True, kw_only=True):
     origin: Origin = OWN_REQUEST
 
 
-class MessageRead(EventBody, frozen=True):
+class MessageRead(ThreadBody, frozen=True):
     """What a message was taken for, who judged that and why; stored before anything is done.
 
     A `request` makes the run `run`; an `answer` is the `value` for a `question` of it; a `change`
@@ -73,7 +68,7 @@ class MessageRead(EventBody, frozen=True):
     cost: str = ""
 
 
-class ReplyGiven(EventBody, frozen=True):
+class ReplyGiven(ThreadBody, frozen=True):
     """A message was answered at once; `step` is the step of `run` that the answer is about."""
 
     text: ShownField
@@ -82,21 +77,21 @@ class ReplyGiven(EventBody, frozen=True):
     message: Count = 0
 
 
-class MessageUndone(EventBody, frozen=True, kw_only=True):
+class MessageUndone(ThreadBody, frozen=True, kw_only=True):
     """A person took back what a message was taken for; `run` goes on in its place."""
 
     message: Positive
     run: str = ""
 
 
-class RunJoined(EventBody, frozen=True, kw_only=True):
+class RunJoined(ThreadBody, frozen=True, kw_only=True):
     """A run of the thread was repeated or continued as another one, which stands for it now."""
 
     run: str
     message: Positive
 
 
-class ThreadSummarised(EventBody, frozen=True, kw_only=True):
+class ThreadSummarised(ThreadBody, frozen=True, kw_only=True):
     """The messages up to `upto` in short; later requests read this instead of them."""
 
     upto: Positive
@@ -122,12 +117,12 @@ class ThreadEntry(
     body: Annotated[AnyThreadBody, msgspec.Meta(title="body")]
 
 
-_decoder: Final = msgspec.json.Decoder(ThreadEntry, dec_hook=read_field)
+_decoder: Final = msgspec.json.Decoder(ThreadEntry, dec_hook=event_body.read_field)
 
 
 def entry_text(entry: ThreadEntry) -> str:
     """Returns an entry as JSON text, as stores keep it."""
-    return encode_body(entry).decode()
+    return event_body.encode_body(entry).decode()
 
 
 def read_entry(text: str | bytes) -> ThreadEntry:

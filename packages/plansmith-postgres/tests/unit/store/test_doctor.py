@@ -27,7 +27,7 @@ async def filled(path: Path) -> None:
     store = SqliteStore(path)
     for run in ("a", "b"):
         await store.append(journal(run, 20))
-    await store.put("nobody mentions this")
+    await store.put("nobody mentions this" * 4)
     await store.close()
 
 
@@ -66,11 +66,11 @@ async def test_a_store_that_is_not_there_is_noted_and_memory_needs_no_doctor(pat
 
 async def test_a_run_is_verified_with_the_results_it_mentions() -> None:
     store = MemoryStore()
-    events = finished_run("a", result="result")[:3]
+    events = finished_run("a", result="result" * 20)[:3]
     await store.append(events)
     with pytest.raises(JournalDamaged):
         await verify(store, "a")
-    await store.put("result")
+    await store.put("result" * 20)
     assert await verify(store, "a") == 3
     with pytest.raises(PlansmithError, match="no run"):
         await verify(store, "unknown")

@@ -204,8 +204,7 @@ def after_answer(
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
         return AfterAnswer([e.StepSkipped(step=step, reason=reason), *skipped])
-    content = content_of(value)
-    return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])
+    return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
 
 
 def _require_fitting(asked: e.QuestionAsked, value: Json) -> None:
@@ -228,8 +227,8 @@ def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -
     if isinstance(value, dict) and value.keys() == {DONE}:
         result = value[DONE]
         _require_possible_result(step, result, run, environment)
-        digest, text = content_of(result)
-        return AfterAnswer([e.StepDone(step=step, result=digest, size=len(text))], (result,))
+        done = e.StepDone(step=step, result=content_of(result).digest)
+        return AfterAnswer([done], (result,))
     if value not in UNKNOWN:
         raise _not_one_of(json_text(value), UNKNOWN)
     if value == "retry":

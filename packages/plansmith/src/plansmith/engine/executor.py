@@ -22,7 +22,8 @@ from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, call_mark, content_of
+from plansmith.plan.data import Json, call_mark, canonical_json, content_of
+from plansmith.plan.ids import call_key
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
@@ -375,16 +376,15 @@ class Executor:
         start = e.StepStarted(
             step=name,
             attempt=self._state.state_of(name).attempts + 1,
-            # The same for the same call and inputs, so that a service can recognise a repeat.
-            key=f"{self._journal.id}/{name}/{call_mark(inputs, content)}",
             inputs=content.digest,
+            mark="" if content.text == canonical_json(inputs) else call_mark(inputs),
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
             prefetched=prefetched,
         )
         self._state.batch.add(start, content)
         call = Call(
-            key=start.key,
+            key=call_key(self._journal.id, name, start.call_mark),
             attempt=start.attempt,
             progress=partial(self._progress.progress, name),
             spend=partial(self._budget.spend, name),

@@ -239,8 +239,7 @@ class UnitStates:
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
         if self.state_of(unit.name).status is not StepStatus.RUNNING:
-            key = f"{self._journal.id}/{unit.name}"
-            self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
+            self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         self.groups[unit.name] = group
         resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
         opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}
@@ -349,7 +348,7 @@ class UnitStates:
     def finish(self, unit: Unit, value: Json) -> None:
         """Records a unit's result; units that waited only for it become ready."""
         content, usage = content_of(value), self._budget.settle(unit.name)
-        body = e.StepDone(step=unit.name, result=content.digest, size=len(content.text))
+        body = e.StepDone(step=unit.name, result=content.digest)
         if usage is not NOTHING_USED:
             body = body.replace(**spending(usage))
         self.batch.add(body, content)

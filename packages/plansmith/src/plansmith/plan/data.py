@@ -48,6 +48,7 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK_DIGITS: Final = 16  # digits of a hash
+HASH_DIGITS: Final = 64
 # msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away, so it may
 # write anything (here a number) for objects that it does not know.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
@@ -203,10 +204,18 @@ def content_hash(value: object) -> str:
 
 
 class Content(NamedTuple):
-    """A value as it is stored, and the SHA-256 of that text, by which it is found."""
+    """A value as it is stored, and the SHA-256 of that text, by which it is found.
+
+    A text that is shorter than its hash would be stands in the place of it, and is stored nowhere
+    else: `{"x":1}`. No such text is taken for a hash, nor a hash for such a text.
+    """
 
     digest: str
     text: bytes
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.text) < HASH_DIGITS
 
     def value(self) -> Json:
         """Parses the text; every call returns a new object."""
@@ -218,16 +227,18 @@ def content_of(value: Json | Content) -> Content:
     if isinstance(value, Content):
         return value
     text = stored_json(value)
-    return Content(hashlib.sha256(text).hexdigest(), text)
+    short = len(text) < HASH_DIGITS
+    return Content(text.decode() if short else hashlib.sha256(text).hexdigest(), text)
 
 
-def call_mark(inputs: Json, stored: Content | None = None) -> str:
-    """Returns what identifies a call: the same for equal inputs, in any order of keys.
+def hash_in(digest: str) -> str:
+    """Returns the SHA-256 of a stored text, also of one that stands in its place."""
+    is_short = 0 < len(digest) < HASH_DIGITS
+    return hashlib.sha256(digest.encode()).hexdigest() if is_short else digest
 
-    `stored` is their content, if it was made: mostly in the order that is hashed here.
-    """
-    if stored is not None and stored.text == canonical_json(inputs):
-        return stored.digest[:CALL_MARK_DIGITS]
+
+def call_mark(inputs: Json) -> str:
+    """Returns what identifies a call: the same for equal inputs, in any order of keys."""
     return content_hash(inputs)[:CALL_MARK_DIGITS]
 
 

@@ -65,7 +65,8 @@ def shown(value: object, locale: str) -> dict[str, Json]:
     return cast("dict[str, Json]", parse_json(msgspec.json.encode(value, enc_hook=write)))
 
 
-def _type_name(name: str) -> str:
+def type_name(name: str) -> str:
+    """Returns the type of a body from the name of its class."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
@@ -75,10 +76,8 @@ class EventBody(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
-    tag_field="type",
-    tag=_type_name,
 ):
-    """What happened. Its `type` comes from the name of the class, and is stored.
+    """What happened. Its `type` comes from the name of the class, and is stored beside it.
 
     Code that makes a body gives fields of the right types; only what is read is validated.
     """
@@ -87,27 +86,23 @@ class EventBody(
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.type = _type_name(cls.__name__)
+        cls.type = type_name(cls.__name__)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Reads a body from its JSON; raises `ValueError` if it does not fit."""
         try:
-            return msgspec.convert({"type": cls.type} | dict(value), cls, dec_hook=read_field)
+            return msgspec.convert(dict(value), cls, dec_hook=read_field)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the body as it is stored, without its type and without default values."""
-        value = cast("dict[str, Json]", parse_json(self.canonical()))
-        del value["type"]
-        return value
+        """Returns the body as it is stored, without default values."""
+        return cast("dict[str, Json]", parse_json(self.canonical()))
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the body with sentences as text in a language."""
-        value = shown(self._with_shared_defaults(), locale)
-        del value["type"]
-        return value
+        return shown(self._with_shared_defaults(), locale)
 
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
@@ -209,9 +204,11 @@ def run_text(run: str) -> bytes:
 
 
 # The canonical text of an event, made of the texts of its parts.
-_EVENT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
+_EVENT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b,"type":"%b"}'
 
 
-def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
+def hash_of(
+    at: bytes, before: str, body: bytes, by: bytes, number: int, run: bytes, kind: str
+) -> str:
     """Returns the hash of an event; `before` is the hash of the event before it."""
-    return sha256(_EVENT % (at, before, body, by, number, run)).hexdigest()
+    return sha256(_EVENT % (at, before.encode(), body, by, number, run, kind.encode())).hexdigest()

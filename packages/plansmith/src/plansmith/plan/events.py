@@ -252,17 +252,22 @@ class StepBody(EventBody, frozen=True, kw_only=True):
 
 
 class StepStarted(StepBody, frozen=True, kw_only=True):
-    """A step is about to be called under this key; stored before the call.
+    """A step is about to be called; stored before the call.
 
     The hash `item` identifies a part of a map step; `prefetched` is a read that is used instead.
     """
 
     attempt: Positive = 1
-    key: str
     inputs: str = ""
+    mark: str = ""
     callee: str = ""
     item: str = ""
     prefetched: str = ""
+
+    @property
+    def call_mark(self) -> str:
+        """The mark of the inputs; it is stored as `mark` if their keys are in another order."""
+        return self.mark or data.hash_in(self.inputs)[: data.CALL_MARK_DIGITS]
 
 
 class StepProgressed(StepBody, frozen=True, kw_only=True):
@@ -282,7 +287,6 @@ class StepDone(StepBody, frozen=True, kw_only=True):
     """A step returned a result, stored under its content hash."""
 
     result: str
-    size: Count = 0
     tokens: Count = 0
     cost: str = ""
 
@@ -429,6 +433,7 @@ _Stopping = RunPaused | RunResumed | RunRepaired | CancelAsked
 _Ending = ReplanStarted | RequestAnswered | RunFinished
 AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
+_BODY_TYPES: Final = {each.type: each for each in EVENT_TYPES}
 _COMPUTED: Final = (StepStarted, StepDone)  # nothing in them is as others gave it
 # What is written: an event, and who caused it where that differs from the others.
 Entry = AnyBody | tuple[AnyBody, Actor]
@@ -455,22 +460,23 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
 
     def fresh_hash(self) -> str:
         """Computes the hash of the present content, to compare it with the stored one."""
-        texts = self.before.encode(), self.body.canonical(), actor_text(self.by)
+        texts = self.before, self.body.canonical(), actor_text(self.by)
         at, run = event_body.moment_text(self.at), event_body.run_text(self.run)
-        return event_body.hash_of(at, *texts, self.number, run)
+        return event_body.hash_of(at, *texts, self.number, run, self.body.type)
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the event as it is stored, streamed and hashed."""
-        return self._with_body(data.parse_json(self.body_text))
+        """Returns the event as it is streamed: as it is stored, with its type in the body."""
+        return self._with_body(cast("dict[str, Json]", data.parse_json(self.body_text)))
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the event with sentences as text; its hash is not the hash of this form."""
-        return self._with_body({"type": self.body.type, **self.body.shown_json(locale)})
+        return self._with_body(self.body.shown_json(locale))
 
-    def _with_body(self, body: Json) -> dict[str, Json]:
+    def _with_body(self, fields: dict[str, Json]) -> dict[str, Json]:
         at, by = event_body.moment(self.at), data.parse_json(self.by_text)
         head: dict[str, Json] = {"run": self.run, "number": self.number, "at": at, "by": by}
-        return head | {"body": body, "before": self.before, "hash": self.hash}
+        head["body"] = {"type": self.body.type, **fields}
+        return head | {"before": self.before, "hash": self.hash}
 
 
 _compared: Final = attrgetter("run", "number", "at", "by_text", "body_text", "before", "hash")
@@ -490,13 +496,12 @@ def next_events(
     number, before = (last.number, last.hash) if last else (0, "")
     at = at.astimezone(UTC)
     when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
-    check, hash_of = _decoder(event_body.check_field).decode, event_body.hash_of
     for number, entry in enumerate(entries, number + 1):  # noqa: B020 - from the last one on
         body, who = entry if isinstance(entry, tuple) else (entry, by)
         text, by_text = body.canonical(), actor_text(who)
         try:
             if type(body) not in _COMPUTED:
-                check(text)
+                _decoder(type(body), event_body.check_field).decode(text)
         except (msgspec.ValidationError, TypeError) as error:
             raise _misfit(body.type, error) from None
         event = Event(
@@ -506,7 +511,7 @@ def next_events(
             by=who,
             body=body,
             before=before,
-            hash=hash_of(when, before.encode(), text, by_text, number, name),
+            hash=event_body.hash_of(when, before, text, by_text, number, name, body.type),
             body_text=text,
             by_text=by_text,
         )
@@ -516,8 +521,8 @@ def next_events(
 
 
 @cache
-def _decoder(read: Callable[[type[Any], object], object]) -> msgspec.json.Decoder[AnyBody]:
-    return msgspec.json.Decoder(AnyBody, dec_hook=read)
+def _decoder(kind: type[Any], read: Callable[..., object]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=read)
 
 
 def _misfit(what: str, error: Exception) -> EventMisfit:
@@ -545,6 +550,7 @@ def stored_event(
     number: int,
     at: str,
     by: bytes,
+    type: str,  # noqa: A002
     body: bytes,
     before: str,
     hash: str,  # noqa: A002
@@ -556,13 +562,13 @@ def stored_event(
             number=number,
             at=event_body.read_moment(at),
             by=_read_actor(by),
-            body=_decoder(event_body.read_field).decode(body),
+            body=_decoder(_BODY_TYPES[type], event_body.read_field).decode(body),
             before=before,
             hash=hash,
             body_text=body,
             by_text=by,
         )
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
         raise JournalDamaged(
             Sentence("an event cannot be read: {error}", error=error),
             hint=Sentence("it may be damaged, or written by a newer Plansmith"),
@@ -572,9 +578,10 @@ def stored_event(
 def read_event(value: Mapping[str, Any]) -> Event:
     """Reads an event from its JSON form."""
     try:
-        by, body = data.canonical_json(value["by"]), data.stored_json(value["body"])
         plain: dict[str, Any] = {name: value[name] for name in ("run", "number", "at", "hash")}
-        return stored_event(**plain, by=by, body=body, before=value.get("before", ""))
+        plain |= {"before": value.get("before", ""), "by": data.canonical_json(value["by"])}
+        fields = {**value["body"]}
+        return stored_event(**plain, type=fields.pop("type"), body=data.stored_json(fields))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise JournalDamaged(Sentence("an event cannot be read: {error}", error=error)) from None
 

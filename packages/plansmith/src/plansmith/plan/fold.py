@@ -394,8 +394,8 @@ class _Fold:
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
-            key=body.key,
             inputs=body.inputs,
+            call_mark=body.call_mark,
             reply=step.reply,
             permit=step.permit,
             asked=step.asked,

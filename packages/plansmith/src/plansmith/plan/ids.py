@@ -53,9 +53,9 @@ def is_part(name: str) -> bool:
     return "/" in name
 
 
-def mark_in(key: str) -> str:
-    """Returns the mark of the inputs in the key of a call, `run/step/mark`."""
-    return key.rpartition("/")[2]
+def call_key(run: str, step: str, mark: str) -> str:
+    """Returns the key that goes to a service with a call: the same for the same step and inputs."""
+    return f"{run}/{step}/{mark}"
 
 
 def root_of(name: str) -> str:

@@ -24,7 +24,7 @@ from plansmith.plan.events import (
     StepAdvised,
     StepReplied,
 )
-from plansmith.plan.ids import is_part, mark_in, root_of
+from plansmith.plan.ids import is_part, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.problem import Problem
@@ -172,8 +172,8 @@ class StepState(FrozenStruct, frozen=True):
 
     status: StepStatus = StepStatus.WAITING
     attempts: int = 0
-    key: str = ""
     inputs: str = ""
+    call_mark: str = ""
     result_hash: str = ""
     result: Json = None
     error: str = ""
@@ -195,11 +195,6 @@ class StepState(FrozenStruct, frozen=True):
     reused_from: str = ""
     rule: SkipRule | Literal[""] = ""
     wakes_at: datetime | None = None
-
-    @property
-    def call_mark(self) -> str:
-        """The mark of the inputs of its call; empty without a call."""
-        return mark_in(self.key) if self.inputs else ""
 
     @property
     def counts_as_done(self) -> bool:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
+from plansmith.plan.data import Json, hash_in
+from plansmith.plan.ids import call_key
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from plansmith.plan.data import Json
     from plansmith.runs.journals import Journals
 
 _KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
@@ -50,8 +51,8 @@ def _tombstones(run: Run, by: e.Actor, now: datetime) -> Iterator[Json]:
                 "run": run.id,
                 "step": name,
                 "callee": step.callee,
-                "key": step.key,
-                "inputs": step.inputs,
+                "key": call_key(run.id, name, step.call_mark),
+                "inputs": hash_in(step.inputs),
                 "began_at": step.started_at.isoformat() if step.started_at else "",
                 "deleted_at": now.isoformat(),
                 "deleted_by": by.label,

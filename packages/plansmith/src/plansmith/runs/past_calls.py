@@ -11,7 +11,6 @@ from plansmith.engine import units as u
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark
-from plansmith.plan.ids import mark_in
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -36,7 +35,7 @@ def calls_made(
             case e.PlanProposed():
                 revision += 1
             case e.StepStarted(step=name) as started if started.inputs:
-                under_way[name] = started.callee, mark_in(started.key)
+                under_way[name] = started.callee, started.call_mark
             case e.StepDone(step=name) | e.StepFailed(step=name) as end if name in under_way:
                 yield revision, under_way.pop(name), end
             case _:

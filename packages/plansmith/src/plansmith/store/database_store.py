@@ -81,7 +81,7 @@ class DatabaseStore(SummaryQueries):
         term: int = 0,
     ) -> None:
         require_following(events)
-        texts = [content_of(each) for each in values]
+        texts = [each for each in map(content_of, values) if not each.is_short]
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
@@ -97,6 +97,8 @@ class DatabaseStore(SummaryQueries):
 
     async def put(self, value: Json) -> str:
         content = content_of(value)
+        if self._closed:
+            raise closed()
         await self.append((), [content])
         return content.digest
 
@@ -271,10 +273,6 @@ class DatabaseStore(SummaryQueries):
             raise stale(run, after + 1)
         self._wake({run: last} if events else {})
         return done[0]
-
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        rows = await self._query(sql.EVENTS_ASIDE, {"run": run})
-        return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
     # Documents: named JSON documents, each with a version.
 

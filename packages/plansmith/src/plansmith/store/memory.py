@@ -48,7 +48,6 @@ class MemoryStore(Store):
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self._tombstones: list[Json] = []
-        self._aside: dict[str, list[Event]] = {}
         self._claims: dict[str, Claim] = {}
         self._terms = 0
         self._statuses: dict[str, str] = {}
@@ -195,16 +194,12 @@ class MemoryStore(Store):
         if kept is None or (events and events[0].before != kept.hash):
             raise rows.stale(run, after + 1)
         gone = journal[after:]
-        self._aside.setdefault(run, []).extend(gone)
         self._news = [None if each in gone else each for each in self._news] + [*events]
         journal[after:] = events
         self._statuses[run] = ""
         self._summaries.pop(run, None)
         self._wake(run, _ANY_RUN)
         return len(gone)
-
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        return [(each.number, each.body_text) for each in self._aside.get(run, ())]
 
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         del beats  # no other machine has this store
@@ -244,7 +239,7 @@ class MemoryStore(Store):
         del self._events[run]
         self._tombstones += tombstones
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._claims, self._aside):
+        for kept in (self._statuses, self._summaries, self._claims):
             kept.pop(run, None)
         self._documents = {key: each for key, each in self._documents.items() if each.run != run}
         return True

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from plansmith.errors import PlansmithError
-from plansmith.plan.data import Json, parse_json
+from plansmith.plan.data import HASH_DIGITS, Json, parse_json
 from plansmith.store.commit import closed
 from plansmith.store.rows import no_value, read_value
 
@@ -48,12 +48,16 @@ class ValueCache:
         """Returns the values of content hashes, each a new object, also of equal ones."""
         # Taken before others can push them out.
         cached = {each: self._texts[each] for each in digests if each in self._texts}
+        cached |= {each: each.encode() for each in digests if 0 < len(each) < HASH_DIGITS}
         missing = [*dict.fromkeys(each for each in digests if each not in cached)]
         found: Mapping[str, object] = await self._read(missing) if missing else {}
         values: list[Json] = []
         for digest in digests:
             if digest in cached:
-                values.append(parse_json(cached[digest]))
+                try:
+                    values.append(parse_json(cached[digest]))
+                except ValueError:
+                    raise no_value(digest) from None
             elif digest in found:
                 values.append(read_value(digest, found[digest]))
             else:

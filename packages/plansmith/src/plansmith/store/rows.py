@@ -1,7 +1,8 @@
 """Converts events and values to stored rows of JSON text, and checks their hashes.
 
 The text that was hashed can be put together from a row of the table `events`:
-`{"at":"AT","before":"HASH OF THE ROW BEFORE","body":BODY,"by":BY,"number":NUMBER,"run":"RUN"}`.
+`{"at":"AT","before":"HASH OF THE ROW BEFORE","body":BODY,"by":BY,"number":NUMBER,"run":"RUN",`
+`"type":"TYPE"}`. An empty `by` is Plansmith itself, `{"kind":"system"}`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any, Final
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.event_body import hash_of, moment, run_text
-from plansmith.plan.events import Event, stored_event
+from plansmith.plan.events import Actor, Event, actor_text, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
 DOCTOR: Final = Sentence(
     "`plansmith store doctor` says what is damaged, and what can be done about it"
 )
+_PLANSMITH: Final = actor_text(Actor(kind="system"))
 # The cells of `sql.COLUMNS`.
 Cells = tuple[int, str, str, str, str, str]
 
@@ -42,7 +44,7 @@ def rows_of(events: Sequence[Event]) -> list[Cells]:
         (
             event.number,
             moment(event.at),
-            event.by_text.decode(),
+            "" if event.by_text == _PLANSMITH else event.by_text.decode(),
             event.body.type,
             event.hash,
             event.body_text.decode(),
@@ -89,16 +91,13 @@ def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Ev
             raise _altered(run, number)
         if number > after:
             try:
-                texts = at.encode(), before.encode(), body.encode(), by.encode()
+                texts = body.encode(), by.encode() or _PLANSMITH
+                if hash_of(at.encode(), before, *texts, number, run_text(run), kind) != digest:
+                    raise _altered(run, number)
             except UnicodeEncodeError:  # a byte of it is no text any more
                 raise _altered(run, number) from None
-            if hash_of(*texts, number, run_text(run)) != digest:
-                raise _altered(run, number)
             found: dict[str, Any] = {"run": run, "number": number, "at": at, "hash": digest}
-            event = stored_event(**found, before=before, by=texts[3], body=texts[2])
-            if event.body.type != kind:
-                raise _altered(run, number)
-            yield event
+            yield stored_event(**found, type=kind, before=before, by=texts[1], body=texts[0])
         before, expected = digest, expected + 1
 
 

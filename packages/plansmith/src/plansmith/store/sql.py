@@ -44,7 +44,7 @@ class Dialect(NamedTuple):
     notify: str = ""
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 # The cells of an event, of a summary and of a record.
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
@@ -129,7 +129,6 @@ ADD_EVENTS: Final = f"""
     SELECT position - :back, {_ID}, :number, :at, :by, :type, :hash, :body FROM counter
 """  # noqa: S608 - constants
 SET_LAST: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
-EVENTS_ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 
 # Documents, in the table `records`.
 DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants

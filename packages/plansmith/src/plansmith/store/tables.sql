@@ -14,7 +14,7 @@ INSERT INTO tally VALUES (0);
 CREATE TABLE counter (position bigint NOT NULL){tenth_full};
 INSERT INTO counter VALUES (0);
 
--- What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON; `run` is the id in `runs`.
+-- What was hashed of an event is in its row: `at` in UTC, `by` (empty: Plansmith itself) and `body` as JSON, `run` as id in `runs`.
 CREATE TABLE events (
     position {position} PRIMARY KEY,
     run integer NOT NULL,
@@ -28,6 +28,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_number ON events (run, number);
 CREATE VIEW journals AS
     SELECT name AS run, number, at, by, type, hash, body FROM events JOIN runs ON runs.id = events.run;
+-- Inputs and results, by hash; one shorter than its hash stands in the place of it, in the event.
 CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
 
 -- What lists and totals need of a run as of event `number`; an open run may have newer events.

@@ -128,7 +128,7 @@ def test_the_status_follows_the_events(bodies: tuple[e.AnyBody, ...], status: st
         ((*BEGINNING, e.RunCreated(request="again")), "begins with run_created"),
         ((*STARTED, e.RunFinished(status="done"), e.RunPaused()), "the run is over"),
         ((*STARTED, e.StepDone(step="a", result="h")), "step 'a' is waiting"),
-        ((*STARTED, e.StepStarted(step="z", key="k")), "no step 'z'"),
+        ((*STARTED, e.StepStarted(step="z")), "no step 'z'"),
         ((*STARTED, e.StepUnknown(step="b")), "step 'b' is waiting"),
         ((*STARTED, e.StepReset(step="a")), "step 'a' is waiting"),
         ((*STARTED, e.QuestionAnswered(question="q")), "'q' is not open"),
