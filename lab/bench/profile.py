@@ -40,8 +40,7 @@ STAGES: Final[Mapping[str, str]] = {
     "plansmith.app.Plansmith.run": "loop",
     "plansmith.runs.execution": "loop",
     "plansmith.engine.executor": "loop",
-    "plansmith.engine.progress": "loop",
-    "plansmith.engine.running": "loop",
+    "plansmith.engine.wakeups": "loop",
     "plansmith.engine.state": "loop",
     "plansmith.engine.journal": "events",
     "plansmith.plan.events": "events",
@@ -49,7 +48,6 @@ STAGES: Final[Mapping[str, str]] = {
     "plansmith.store": "store",
     "plansmith.engine.call": "tools",
     "plansmith_desk": "tools",
-    "plansmith.runs.conclude": "report",
     "plansmith.report": "report",
 }
 SHOWN: Final = ("submit", "loop", "events", "store", "tools", "report", OTHER)

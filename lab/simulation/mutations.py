@@ -12,13 +12,13 @@ from lab.simulation.store import SharedStore, StoreServer
 from plansmith.engine.call import Callees
 from plansmith.engine.executor import Executor
 from plansmith.engine.lease import Lease
-from plansmith.engine.liveness import Liveness
 from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Ownership
+from plansmith.engine.processes import Liveness
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
 from plansmith.review.coverage import BeyondApproval
-from plansmith.runs import deletion, unapproved
+from plansmith.runs import journals, revision
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.secrets import SecretBox
@@ -143,7 +143,7 @@ MUTATIONS: Mapping[str, Plant] = {
     ),
     "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
     "a new plan is not compared with the approved one": lambda: (
-        unapproved,
+        revision,
         "beyond_approval",
         _answering_later(BeyondApproval(())),
     ),
@@ -179,7 +179,7 @@ MUTATIONS: Mapping[str, Plant] = {
         "require_released",
         _answering_later(None),
     ),
-    "a deleted run leaves no tombstone": lambda: (deletion, "_tombstones", _answering(())),
+    "a deleted run leaves no tombstone": lambda: (journals, "_tombstones", _answering(())),
 }
 
 

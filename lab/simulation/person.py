@@ -17,8 +17,8 @@ from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
 from plansmith.plan.run_options import RunOptions
-from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import delete_run
 
 STRANGERS = ("mallory", "eve")
 

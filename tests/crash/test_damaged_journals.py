@@ -26,7 +26,7 @@ from plansmith.plan.events import verify_chain
 from plansmith.plan.planning import Decision
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.runs.deletion import delete_run
+from plansmith.runs.journals import delete_run
 from plansmith.store.database_store import DatabaseStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.check.estimate import CallTimings
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome
-from plansmith.engine.timings import CallTimings
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e
@@ -34,8 +34,8 @@ from plansmith.ports import Call, Document, Store, Usage
 from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.keeping import is_left_out
 from plansmith.runs.registry import Registry
+from plansmith.runs.revision import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
 

@@ -14,13 +14,13 @@ from typing import Any, Final, cast
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.engine.threads import run_in_thread
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.ports import Call
 from plansmith.text import clip
+from plansmith.tools.threads import run_in_thread
 
 Arguments = Mapping[str, Any]
 _LOOK_S: Final = 0.05

@@ -12,7 +12,7 @@ from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES
-from plansmith.runs.deletion import delete_run
+from plansmith.runs.journals import delete_run
 from plansmith.schedules.store import ScheduleStore
 from plansmith_planner.threads.store import needed_by_threads
 

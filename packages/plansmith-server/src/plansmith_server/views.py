@@ -33,7 +33,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import Environment, active_steps
-from plansmith.runs.keeping import everything_done, results_to_reuse
+from plansmith.runs.revision import everything_done, results_to_reuse
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.dialect import dialect
 from plansmith_planner.parse.normalize import assigned

@@ -25,7 +25,7 @@ from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event, RunStarted, StepDone
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
-from plansmith.runs.deletion import delete_run
+from plansmith.runs.journals import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 

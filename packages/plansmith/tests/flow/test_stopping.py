@@ -21,7 +21,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.runs.deletion import delete_run
+from plansmith.runs.journals import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock, MemoryStore
 from plansmith.testing.fakes import settle

@@ -14,7 +14,7 @@ import pytest
 from tests.commands import Cli
 from tests.servers.model_server import ModelServer, Refusal, Reply, Request
 
-from plansmith.engine.running import RunningCalls
+from plansmith.engine.call import RunningCalls
 from plansmith.store.urls import open_store
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"

@@ -27,8 +27,8 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
 from plansmith.review.policy import active_steps
-from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import delete_run
 from plansmith.templates.parameters import parameter_names
 from plansmith.templates.template import Template
 from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.engine.answers import guarded, only_asks_to_go_on
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import misfit
 from plansmith.errors import UnreadableText
@@ -27,6 +26,7 @@ from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+from plansmith.runs.decisions import guarded, only_asks_to_go_on
 from plansmith.runs.service import RunService
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence

@@ -10,7 +10,7 @@ from typing import Final
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.deletion import delete_run
+from plansmith.runs.journals import delete_run
 from plansmith_planner.threads import entries as t
 from plansmith_planner.threads.store import ThreadHeadline
 from plansmith_planner.threads.thread import Thread, ThreadBackend

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.budget import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
@@ -17,6 +16,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, read_options
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Message, Usage
+from plansmith.runs.decisions import ONLY_PERSONS
 from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService

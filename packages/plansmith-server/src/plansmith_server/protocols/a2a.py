@@ -26,7 +26,6 @@ from google.protobuf import json_format  # type: ignore[import-untyped]
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
@@ -35,6 +34,7 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.runs.decisions import ONLY_PERSONS
 from plansmith_planner.threads.thread import Turn
 from plansmith_server.errors import HttpProblem
 from plansmith_server.protocols.programs import ProgramAccess, program_of

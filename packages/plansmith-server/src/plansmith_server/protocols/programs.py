@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plansmith.engine.answers import answerable
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -15,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
+from plansmith.runs.decisions import answerable
 from plansmith.runs.intake import NewRun
 from plansmith_planner.threads.store import thread_of
 from plansmith_planner.threads.thread import Thread, Turn

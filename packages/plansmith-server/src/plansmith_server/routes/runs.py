@@ -20,8 +20,8 @@ from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import delete_run
 from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route

@@ -1,8 +1,9 @@
-"""Estimates the time, calls and cost of a plan before it is approved."""
+"""Estimates the time, calls and cost of a plan, from how long calls took before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +16,13 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Cost, Estimate, Measured
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
+from plansmith.plan.summary import KEPT
 
 if TYPE_CHECKING:
     import statistics
 else:
     lazy_modules(globals(), statistics="statistics")
+
 
 _GUESS: Final[dict[str, Cost]] = {
     "tool": Cost(1.5, 0),
@@ -139,3 +142,31 @@ def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
     turns = -(-items // step.width)
     waits = turns * pauses * whole + between * (whole - 1)
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
+
+
+RUNS: Final = 20
+
+
+class CallTimings:
+    """The time and tokens of the last calls of every tool and agent."""
+
+    def __init__(self, measured: Mapping[str, Measured] | None = None) -> None:
+        self._costs: dict[str, deque[Cost]] = {}
+        self._medians: dict[str, Measured] = {}
+        for name, each in (measured or {}).items():
+            self.learn({name: [Cost(each.seconds, each.tokens)]})
+
+    def measured(self, names: Iterable[str]) -> dict[str, Measured]:
+        """Returns the median cost of each of these tools and agents that was called before."""
+        known = [name for name in names if name in self._costs]
+        for name in known:
+            if name not in self._medians:
+                self._medians[name] = median_cost(self._costs[name])
+        return {name: self._medians[name] for name in known}
+
+    def learn(self, calls: Mapping[str, Sequence[Cost]]) -> None:
+        """Adds the calls of a run."""
+        for name, costs in calls.items():
+            known = self._costs.setdefault(name, deque(maxlen=KEPT))
+            known.extend(costs)
+            self._medians.pop(name, None)

@@ -1,12 +1,13 @@
-"""Calls a tool or an agent once; puts secrets in, hides them in results, names the outcome."""
+"""Makes the calls of steps, within their time; decides about those that a crash cut off."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from math import inf
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import jsonschema_rs
 
@@ -21,7 +22,7 @@ from plansmith.engine.outcome import (
     named,
     question_flaw,
 )
-from plansmith.engine.units import Unit, cited, resolved
+from plansmith.engine.units import Unit, cited, named_unit, resolved
 from plansmith.errors import (
     InputNeeded,
     OutcomeUnknown,
@@ -30,9 +31,14 @@ from plansmith.errors import (
     ToolFailed,
     failure_of_call,
 )
+from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec, effect_of
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.ids import question_name
+from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.refs import put_secrets, secret_names
+from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
@@ -250,3 +256,143 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
                     link=hide(need.link),
                 )
             )
+
+
+class PreparedCall(NamedTuple):
+    """A call, made once its start is written; `prefetched` is the hash of a result read before."""
+
+    unit: Unit
+    inputs: dict[str, Json]
+    call: Call
+    prefetched: str = ""
+
+
+class RunningCalls:
+    """Makes calls within their time limits; `ended` gets the outcome of each, unless cancelled.
+
+    One timer watches all calls: a timer for each would cost 5 % of the processor time of a short
+    step.
+    """
+
+    def __init__(
+        self,
+        callees: Callees,
+        results: Mapping[str, Json],
+        ended: Callable[[str, Outcome], None],
+        value: Callable[[str], Awaitable[Json]],
+    ) -> None:
+        self._callees, self._results, self._ended, self._value = callees, results, ended, value
+        self._is_cancelled = False
+        self.running: dict[str, asyncio.Task[None]] = {}
+        # When each call has to end, by the time of the event loop; never, once it took longer.
+        self._deadlines: dict[str, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def launch(self, started: Iterable[PreparedCall]) -> None:
+        """Makes calls whose starts are written."""
+        loop = asyncio.get_running_loop()
+        for ready in started:
+            self.running[ready.unit.name] = loop.create_task(self._work(*ready))
+
+    def _set_deadline(self, unit: Unit) -> None:
+        """Gives a call its time limit as it begins: what held it up before does not count."""
+        limit = asyncio.get_running_loop().time() + self._callees.timeout(unit)
+        self._deadlines[unit.name] = limit
+        if self._timer is None or limit < self._timer.when():
+            self._stop_late()
+
+    def _stop_late(self) -> None:
+        """Cancels the calls that take too long, and comes again at the next limit."""
+        loop = asyncio.get_running_loop()
+        for name, limit in self._deadlines.items():
+            if limit <= loop.time():
+                self._deadlines[name] = inf
+                self.running[name].cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        limit = min(self._deadlines.values(), default=inf)
+        self._timer = loop.call_at(limit, self._stop_late) if limit < inf else None
+
+    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, prefetched: str) -> None:
+        try:
+            if prefetched:
+                outcome: Outcome = Done(await self._value(prefetched))
+            else:
+                self._set_deadline(unit)
+                outcome = await self._callees.call(unit, inputs, call, self._results)
+        except asyncio.CancelledError:
+            if self._is_cancelled:
+                raise
+            if self._deadlines.get(unit.name) == inf:
+                outcome = self._callees.late(unit)
+            else:  # the callee cancelled itself: record an end, since the run waits for one
+                within = Sentence("the call was cancelled from within")
+                outcome = self._callees.failure_after_call(unit, within, again=True)
+        except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
+            outcome = self._callees.failure_after_call(unit, named(error), again=True)
+        self._deadlines.pop(unit.name, None)
+        self._ended(unit.name, outcome)
+
+    async def cancel(self, grace_s: float) -> None:
+        """Cancels all calls, and waits for them a little; functions in threads are given up."""
+        self._is_cancelled = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self.running.values():
+            task.cancel()
+        if self.running:
+            await asyncio.wait(self.running.values(), timeout=grace_s)
+
+
+_MAX_SHOWN: Final = 500
+_DIED: Final = Sentence("the process ended during the call")
+
+
+def settle_after_crash(
+    run: Run, templates: Mapping[str, Plan], callees: Callees
+) -> list[e.AnyBody]:
+    """Returns the events that settle the calls left running by a dead process.
+
+    Reads and keyed calls are repeated, and a person is asked about all others. Map and plan steps,
+    which make no call themselves, stay open.
+    """
+    if run.plan is None:
+        return []
+    bodies: list[e.AnyBody] = []
+    for name, step in run.steps.items():
+        if step.status is not StepStatus.RUNNING:
+            continue
+        unit = named_unit(run.plan, name, templates)
+        if unit is not None and unit.is_group:
+            continue
+        if unit is not None and callees.is_repeatable(unit):
+            unsure = not callees.is_read(unit)
+            again = e.StepFailed(step=name, error=_DIED, again=True, unsure=unsure, died=True)
+            bodies.append(again)
+        else:
+            asked = unknown_question(name, _DIED, callee=unit.callee if unit else "")
+            bodies += [e.StepUnknown(step=name, reason=_DIED, died=True), asked]
+    return bodies
+
+
+def unended_prefetches(run: Run) -> list[e.PrefetchEnded]:
+    """Returns the end of each early read whose process died."""
+    error = Sentence("it is not known how it ended")
+    return [
+        e.PrefetchEnded(key=key, error=error)
+        for key, each in run.prefetches.items()
+        if not each.over
+    ]
+
+
+def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionAsked:
+    """Returns the question to a person how a step ended whose end was not recorded."""
+    why = reason if len(reason) <= _MAX_SHOWN else f"{reason[:_MAX_SHOWN]}…"
+    text = Sentence(
+        "It is not known whether {callee} took effect in the step '{step}' ({reason}). Did it?",
+        callee=callee or name,
+        step=name,
+        reason=why,
+    )
+    question = question_name("unknown", name)
+    return e.QuestionAsked(question=question, text=text, options=UNKNOWN, step=name, kind="unknown")

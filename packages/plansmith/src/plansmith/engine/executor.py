@@ -10,16 +10,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from plansmith.engine.budget import Budget, CallReservations
-from plansmith.engine.call import Callees
-from plansmith.engine.consent import as_allowed
+from plansmith.engine.call import Callees, PreparedCall, RunningCalls, settle_after_crash
+from plansmith.engine.consent import ConsentRules, as_allowed
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Done, Failed
-from plansmith.engine.progress import ProgressBuffer, Wakeups
-from plansmith.engine.provenance import ConsentRules
-from plansmith.engine.recover import settle_after_crash
-from plansmith.engine.running import PreparedCall, RunningCalls
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
+from plansmith.engine.wakeups import ProgressBuffer, Wakeups
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark, canonical_json, content_of

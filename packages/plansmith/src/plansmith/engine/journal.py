@@ -1,4 +1,4 @@
-"""The journal of a run: checks events before it writes them."""
+"""The journal of a run: checks events before it writes them, and waits while the store is away."""
 
 from __future__ import annotations
 
@@ -20,9 +20,50 @@ from plansmith.ports import Clock, Reply, Store
 
 if TYPE_CHECKING:
     from plansmith.engine.lease import HeldClaim
-    from plansmith.engine.store_retry import StoreRetry
+
 
 _T = TypeVar("_T")
+FIRST_S: Final = 0.1
+LONGEST_S: Final = 5.0
+
+
+class StoreRetry:
+    """Repeats an operation, with growing waits, until the store answers."""
+
+    def __init__(self, clock: Clock, tell: Callable[[str], None]) -> None:
+        self._clock, self._tell = clock, tell
+        self.trouble = ""
+
+    async def until_done(
+        self, action: Callable[[], Awaitable[_T]], away: StoreAway | None = None
+    ) -> _T:
+        """Returns the action's result once the store answers; until then `trouble` says why.
+
+        `away` is the error of a first try that was made without this.
+        """
+        wait = FIRST_S
+        while True:
+            if away is not None:
+                if not self.trouble:
+                    self._tell(Sentence("waiting for the store: {why}", why=away))
+                self.trouble = str(away)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, LONGEST_S)
+            try:
+                result = await action()
+            except StoreAway as error:
+                away = error
+            else:
+                self.answered()
+                return result
+
+    def answered(self) -> None:
+        """Notes that the store answered again, if it was away."""
+        if self.trouble:
+            self._tell(Sentence("the store is back"))
+            self.trouble = ""
+
+
 SYSTEM: Final = e.Actor(kind="system")
 Write = Callable[[], Awaitable[None]]
 _CONFIRMATIONS: Final = 3

@@ -8,8 +8,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.lease import LEASE_S, HeldClaim, Lease
-from plansmith.engine.liveness import Liveness, ProcessState
-from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
+from plansmith.engine.processes import (
+    Liveness,
+    Machine,
+    ProcessState,
+    ThisMachine,
+    described,
+    is_this_process,
+)
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.ids import NO_RUN
 from plansmith.plan.sentence import Sentence

@@ -9,12 +9,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from plansmith.engine.budget import NOTHING_USED, CallReservations, spending
-from plansmith.engine.groups import Group, group_of
+from plansmith.engine.call import unknown_question
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Asks, Failed, instead_of_result, on_error
 from plansmith.engine.ready import ReadyQueue
-from plansmith.engine.recover import unknown_question
-from plansmith.engine.units import Unit, Values, plan_units
+from plansmith.engine.units import Group, Unit, Values, group_of, plan_units
 from plansmith.errors import InputNeeded, ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.conditions import condition_text, holds

@@ -1,27 +1,43 @@
-"""Approvals of plans, and answers to the questions of a run: from whom, and for exactly what."""
+"""Approvals and answers: from whom, for exactly what, and what they do to the step that waits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
-from plansmith.engine.consent import given_values, read_consent
-from plansmith.engine.units import named_unit
+from plansmith import plugins
+from plansmith.engine.budget import events_after_limit
+from plansmith.engine.consent import after_consent, given_values, read_consent
+from plansmith.engine.outcome import instead_of_result, misfit, on_error
+from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash, content_of, require_json
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import Json, content_hash, content_of, json_text, require_json
+from plansmith.plan.graph import downstream, waiting_for
+from plansmith.plan.ids import parent_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.question_options import ALLOW, CHANGE, lets_happen
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.question_options import (
+    ALLOW,
+    CHANGE,
+    DONE,
+    FOR_PROGRAMS,
+    NOT_DONE,
+    UNKNOWN,
+    lets_happen,
+)
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import stricter, why_cannot_approve
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.steps import AgentStep, ToolStep
+from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ReplyStep, ToolStep
+from plansmith.review.policy import Environment, active_steps
 from plansmith.review.settings import ReviewPolicy
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
-    from plansmith.plan.data import Json
     from plansmith.plan.run_options import SecondPerson
     from plansmith.ports import Store
     from plansmith.runs.intake import PlanIntake
@@ -209,3 +225,273 @@ async def changed_values(
         why = Sentence("these values cannot be changed here, only in the plan")
         raise Refused(why, hint=Sentence("refuse, or change the plan"))
     return {**seen, **changes}
+
+
+ONLY_PERSONS: Final = Sentence(
+    "A person has to decide this: on the page of plansmith serve, or with plansmith go"
+)
+_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+_OVER: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
+_RESULT_HINT: Final = Sentence(
+    "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
+    example='{"done": …}',
+    none='{"done": null}',
+)
+
+
+def answerable(run: Run, environment: Environment) -> dict[str, e.QuestionAsked]:
+    """Returns the open questions that a program may answer, by name."""
+    questions = run.questions.items()
+    return {name: each for name, each in questions if not why_only_persons(run, each, environment)}
+
+
+def why_only_persons(run: Run, asked: e.QuestionAsked, environment: Environment) -> str:
+    """Says why a program may not answer a question; empty if it may."""
+    if asked.kind not in FOR_PROGRAMS:
+        return Sentence(
+            "it asks for a permission, a decision or something that only a person knows"
+        )
+    acting = sorted(guarded(run.plan, asked.step, environment)) if run.plan and asked.step else []
+    if not acting:
+        return ""
+    return Sentence("its answer decides about {names}, which changes something", names=acting)
+
+
+def guarded(plan: Plan, step: str, environment: Environment) -> set[str]:
+    """Returns the steps that change something and wait for this step's question, at every level."""
+    names: set[str] = set()
+    for level in levels(plan, step, environment.templates):
+        if level is None:
+            return {step}  # the plan around it is not known
+        after = waiting_for(level.plan, level.root) - {level.root}
+        acting = {name for name in after if _acts(level.plan.by_id[name], environment)}
+        names |= {f"{level.scope}{name}" for name in acting}
+    return names
+
+
+def _acts(step: AnyStep, environment: Environment) -> bool:
+    """Tells whether a step or a part of it changes something; an unknown template does."""
+    for inner in active_steps(Plan(steps=(step,)), environment.templates):
+        if isinstance(inner, PlanStep) and inner.template not in environment.templates:
+            return True
+        if environment.effect(inner) is not Effect.READ:
+            return True
+    return False
+
+
+def only_asks_to_go_on(run: Run, asked: e.QuestionAsked, environment: Environment) -> bool:
+    """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
+    if run.plan is None or asked.step is None or asked.kind != "step":
+        return False
+    if not guarded(run.plan, asked.step, environment):
+        return False
+    return not any(_acts(step, environment) for step in _reached(run, asked, environment))
+
+
+def _reached(run: Run, asked: e.QuestionAsked, environment: Environment) -> list[AnyStep]:
+    """Returns the steps that get the answer as a value, if only to tell it, at every level.
+
+    Mere order (`after`) does not count. A condition does: the plan says what each answer means.
+    """
+    steps: list[AnyStep] = []
+    around = levels(run.plan, asked.step, environment.templates) if run.plan and asked.step else ()
+    for level in around:
+        if level is not None:
+            by_id = level.plan.by_id
+            uses = {
+                name: frozenset(
+                    each.ref.step
+                    for each in step.references
+                    if each.ref and each.ref.step in by_id and not step.is_own(each)
+                )
+                for name, step in by_id.items()
+            }
+            after = downstream(uses, [level.root])
+            steps += [by_id[name] for name in after if name != level.root]
+    return steps
+
+
+def may_continue(run: Run, asked: e.QuestionAsked, value: Json, environment: Environment) -> bool:
+    """Tells whether what waits for an answer goes on: false for a no before a change.
+
+    An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
+    neither a yes nor a no raises `Refused`, unless another step uses it.
+    """
+    if not only_asks_to_go_on(run, asked, environment):
+        return True
+    listed = (asked.answer_schema or {}).get("enum")
+    options = asked.options or (listed if isinstance(listed, list) else ())
+    agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
+    if agreed is not None or _reached(run, asked, environment):
+        return agreed is not False
+    if value in options:
+        return False  # there is no clearer one: when in doubt, it counts as a no
+    raise Refused(
+        Sentence("'{answer}' is neither a clear yes nor a clear no", answer=value_text(value)),
+        hint=Sentence("answer yes to go on, or no to leave out what waits for it"),
+    )
+
+
+def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
+    """Tells whether an answer agrees to go on; None if that is not clear.
+
+    Other words than yes and no are read by whatever package reads language, if one is installed.
+    """
+    if isinstance(value, bool) or value is None:
+        return value
+    if not isinstance(value, str):
+        return True  # a number or the like, to whoever asked for one
+    word = value.strip().casefold()
+    if word in _YES_OR_NO:
+        return _YES_OR_NO[word]
+    if "answers" not in plugins.names("language"):
+        return None
+    read: Callable[[str, str, Sequence[str]], bool | None] = plugins.load("language", "answers")
+    return read(value, question, options)
+
+
+def waiting_behind(run: Run, step: str) -> tuple[str, ...]:
+    """Returns the steps of the plan that need this step and have not started."""
+    if run.plan is None or step not in run.plan.by_id:
+        return ()
+    after = waiting_for(run.plan, step)
+    return tuple(
+        name for name, state in run.steps.items() if name in after and state.status in NOT_STARTED
+    )
+
+
+def expired(run: Run, now: datetime) -> Iterator[list[e.AnyBody]]:
+    """Yields the events that close each expired question as unanswered; no option is assumed."""
+    # Filtered without a line of Python for each: most questions do not expire.
+    for asked in filter(attrgetter("expires_at"), run.questions.values()):
+        if asked.expires_at is not None and asked.expires_at <= now:
+            closed: list[e.AnyBody] = [e.QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = Sentence("nobody answered in time")
+                closed.append(e.StepFailed(step=asked.step, error=error, kind="person"))
+            yield closed
+
+
+class AfterAnswer(NamedTuple):
+    """The events that follow from an answer, and values that they refer to besides the answer."""
+
+    bodies: Sequence[e.AnyBody]
+    values: tuple[Json, ...] = ()
+
+
+def after_answer(
+    asked: e.QuestionAsked, value: Json, *, run: Run, environment: Environment
+) -> AfterAnswer:
+    """Returns what follows from an answer; refuses one that does not fit the question.
+
+    A no to a step that changes something skips that step; it is not used as a result.
+    """
+    if asked.limit:
+        return AfterAnswer(events_after_limit(asked.limit, value))
+    step = asked.step
+    if step is None:
+        return AfterAnswer([])
+    if asked.kind == "unknown":
+        return _after_unknown(step, value, run, environment)
+    if asked.kind == "consent":
+        if read_consent(value) is None:
+            _require_fitting(asked, value)
+        return AfterAnswer([after_consent(asked, value, run, environment)])
+    _require_fitting(asked, value)
+    if asked.state:
+        return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
+    if not may_continue(run, asked, value, environment):
+        reason = Sentence("the answer was {answer}", answer=value_text(value))
+        denied = Sentence("{step} was denied", step=step)
+        skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
+        return AfterAnswer([e.StepSkipped(step=step, reason=reason), *skipped])
+    return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
+
+
+def _require_fitting(asked: e.QuestionAsked, value: Json) -> None:
+    if asked.answer_schema is not None:
+        if why := misfit(asked.answer_schema, value):
+            raise Refused(Sentence("the answer does not fit the question: {why}", why=why))
+    elif asked.options and value not in asked.options:
+        raise _not_one_of(value, asked.options)
+
+
+def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
+    return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
+
+
+def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -> AfterAnswer:
+    """Returns what follows: the call is done, did not happen, or is made again.
+
+    `{"done": result}` gives the result as well, which is required where something uses it.
+    """
+    if isinstance(value, dict) and value.keys() == {DONE}:
+        result = value[DONE]
+        _require_possible_result(step, result, run, environment)
+        done = e.StepDone(step=step, result=content_of(result).digest)
+        return AfterAnswer([done], (result,))
+    if value not in UNKNOWN:
+        raise _not_one_of(json_text(value), UNKNOWN)
+    if value == "retry":
+        reason = Sentence("a person wants it tried again")
+        return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
+    if value == NOT_DONE:
+        return _not_done(step, run, environment)
+    if user := _consumer_of(step, run, environment):
+        raise Refused(
+            Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
+            hint=_RESULT_HINT,
+        )
+    return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
+
+
+def _require_possible_result(name: str, result: Json, run: Run, environment: Environment) -> None:
+    """Refuses a result that the tool cannot have given; null stands for one that nobody knows."""
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
+    schema = environment.tools[tool].output_schema if tool in environment.tools else None
+    if result is not None and (flaw := misfit(schema, result)):
+        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
+        raise Refused(why, hint=_RESULT_HINT)
+
+
+def _consumer_of(name: str, run: Run, environment: Environment) -> str:
+    """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
+
+    A reply may also tell just that it is done.
+    """
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    if unit is None or run.plan is None:
+        return ""
+    if any(unit.step.is_own(found) for found in unit.step.references):
+        return name
+    for level in levels(run.plan, name, environment.templates):
+        if level is None:
+            return ""
+        for step in level.plan.steps:
+            state = run.steps.get(f"{level.scope}{step.id}")
+            if step.disabled or step.id == level.root or (state and state.status in _OVER):
+                continue
+            whole = not isinstance(step, ReplyStep)
+            refs = [each.ref for each in step.references if each.ref is not None]
+            if any(ref.step == level.root and (ref.path or whole) for ref in refs):
+                return f"{level.scope}{step.id}"
+    return ""
+
+
+def _not_done(name: str, run: Run, environment: Environment) -> AfterAnswer:
+    """Returns the failure of a call that did not happen; the plan may go on without it."""
+    error = Sentence("a person says that it did not happen")
+    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    if run.plan is None or unit is None:
+        return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
+    around = named_unit(run.plan, parent_of(name), environment.templates)
+    is_item = around is not None and around.step.kind == "map" and not unit.is_round
+    rule = on_error(unit.step, around.step if around is not None and is_item else None)
+    if rule == "fail":
+        return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
+    instead = instead_of_result(unit.step, rule, error, "tool")
+    failed = e.StepFailed(step=name, error=error, kind="tool", passed=True)
+    if instead is None:
+        return AfterAnswer([failed])
+    return AfterAnswer([failed.replace(result=content_of(instead.value).digest)], (instead.value,))

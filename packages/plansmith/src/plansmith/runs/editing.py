@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
-from plansmith.engine.recover import settle_after_crash
+from plansmith.engine.call import settle_after_crash
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.runs import keeping, unapproved
+from plansmith.runs import revision
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
@@ -78,16 +78,14 @@ class PlanEditing:
         made = e.PlanProposed(plan=plan, problems=tuple(notes), origin=origin, restores=restores)
         taken = await self._intake.take_in(made, run.options, run.pins)
         edited = taken.body.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        keeping.require_known_outcomes(run, edited)
+        revision.require_known_outcomes(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
-        more += await unapproved.repeat_reasons(
-            self._registry, journal, edited, only_new_places=True
-        )
-        more += await unapproved.repeat_reasons_of_origin(self._registry, run, edited)
+        more += await revision.repeat_reasons(self._registry, journal, edited, only_new_places=True)
+        more += await revision.repeat_reasons_of_origin(self._registry, run, edited)
         proposal = replace(
             taken,
             body=taken.body.replace(plan=edited),
-            then=[*keeping.resets(run, edited, by_person=True)],
+            then=[*revision.resets(run, edited, by_person=True)],
             reasons=more,
             by=who,
         )
@@ -167,8 +165,8 @@ class PlanEditing:
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
-        reused = keeping.results_to_reuse(old, new_plan, again=[from_step] if from_step else [])
-        if keeping.everything_done(new_plan, reused):
+        reused = revision.results_to_reuse(old, new_plan, again=[from_step] if from_step else [])
+        if revision.everything_done(new_plan, reused):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
         return await self._repeat(journal, new_plan, reused, by=by)
@@ -215,7 +213,7 @@ class PlanEditing:
         reasons: list[str] = [READ_RESULTS] if has_read else []
         is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
         if is_seen or not from_start:  # a retry repeats nothing unasked
-            reasons += await unapproved.repeat_reasons_of_run(self._registry, journal, plan, reused)
+            reasons += await revision.repeat_reasons_of_run(self._registry, journal, plan, reused)
         again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
+from plansmith.check.estimate import RUNS, CallTimings
 from plansmith.check.lint import lint_plan
 from plansmith.engine.journal import SYSTEM, Journal
-from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e

@@ -1,37 +1,40 @@
-"""Reads, lists, follows and repairs the runs of a store."""
+"""Reads, lists, follows, repairs and deletes the runs of a store."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith import errors
-from plansmith.engine.journal import SYSTEM, Journal, whole_run
+from plansmith.engine.journal import SYSTEM, Journal, StoreRetry, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
-from plansmith.engine.store_retry import StoreRetry
+from plansmith.errors import NotFound, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.data import Json, hash_in
 from plansmith.plan.fold import with_ready_steps
-from plansmith.plan.ids import Ids
+from plansmith.plan.ids import Ids, call_key
 from plansmith.plan.planning import Tell, ignore_progress
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary, summary_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from plansmith.engine import repair
     from plansmith.engine.processes import Machine
-    from plansmith.plan.data import Json
     from plansmith.ports import Clock, Store
     from plansmith.report import build
 else:
     lazy_modules(globals(), build="plansmith.report.build", repair="plansmith.engine.repair")
+
 
 _MOST_BYTES: Final = 16_000_000
 
@@ -263,3 +266,45 @@ def wrong_status(run: Run, hint: str = "") -> errors.Refused:
     """Makes the error for what cannot be done with a run in its status."""
     status = Sentence(f"status.{run.status.value}")
     return errors.Refused(Sentence("run {run} is {status}", run=run.id, status=status), hint=hint)
+
+
+_KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
+
+
+async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool:
+    """Deletes a run that is over and that no process works on; false if there is none.
+
+    The intent of a call is stored before the call. So a journal that has not grown since its
+    tombstones were made names every call there was.
+
+    Raises:
+        Refused: The run is not over, or the store cannot delete.
+        RunBusy: A living process has not let go of the run.
+    """
+    while True:
+        try:
+            journal = await journals.load_verified(run_id)
+        except NotFound:
+            return False
+        if not journal.run.status.over:
+            hint = Sentence("cancel it first: plansmith runs cancel {run}", run=run_id)
+            raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
+        await journals.ownership.require_released(run_id)
+        found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
+        if await journals.store.delete_run(run_id, last=journal.last, tombstones=found):
+            return True
+
+
+def _tombstones(run: Run, by: e.Actor, now: datetime) -> Iterator[Json]:
+    for name, step in run.steps.items():
+        if step.status is StepStatus.UNKNOWN or (step.unsure and step.status not in _KNOWN):
+            yield {
+                "run": run.id,
+                "step": name,
+                "callee": step.callee,
+                "key": call_key(run.id, name, step.call_mark),
+                "inputs": hash_in(step.inputs),
+                "began_at": step.started_at.isoformat() if step.started_at else "",
+                "deleted_at": now.isoformat(),
+                "deleted_by": by.label,
+            }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question, spending
+from plansmith.engine.call import unended_prefetches
 from plansmith.engine.journal import Journal, load_results, load_values
-from plansmith.engine.recover import unended_prefetches
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -24,7 +24,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.ports import Available, Planner
 from plansmith.review.coverage import BeyondApproval
-from plansmith.runs import keeping, past_calls, replan, unapproved
+from plansmith.runs import replan, revision
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
@@ -257,16 +257,16 @@ class RunPlanning:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
-            more = (first, *await unapproved.repeat_reasons_of_origin(self.registry, run, run.plan))
+            more = (first, *await revision.repeat_reasons_of_origin(self.registry, run, run.plan))
             [asked] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
             asked = asked.replace(drops=tuple(dict.fromkeys((*run.drops_in_review, *asked.drops))))
             await journal.append(failed, asked, values=recorded_exchanges(planned))
             return
-        plan, problems = keeping.with_fixed_steps(run, planned.plan)
+        plan, problems = revision.with_fixed_steps(run, planned.plan)
         beyond = BeyondApproval(())
         if run.approved_plan is not None:
-            beyond = await unapproved.beyond_approval(self.registry, journal, plan)
-        again = await unapproved.repeat_reasons_of_origin(self.registry, run, plan)
+            beyond = await revision.beyond_approval(self.registry, journal, plan)
+        again = await revision.repeat_reasons_of_origin(self.registry, run, plan)
         reasons = [*beyond.reasons, *again]
         if undone := _undone_edits(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
@@ -274,7 +274,7 @@ class RunPlanning:
         proposal = replace(
             proposed(planned, cause=wishes[-1]),
             start=[e.RunResumed()] if run.paused else [],
-            then=[*keeping.resets(run, plan)],
+            then=[*revision.resets(run, plan)],
             reasons=reasons,
             drops=beyond.drops,
         )
@@ -327,7 +327,7 @@ class RunPlanning:
         request = _request(run, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
-            request = replace(request, kept=keeping.fixed_steps(run))
+            request = replace(request, kept=revision.fixed_steps(run))
         # Texts of tools are read only where a person reviews the plan, or the settings trust them.
         reads = sees_first(run) or self.intake.policy.ask == "always"
         reads = reads or self.limits.tool_texts != "reviewed"
@@ -364,7 +364,7 @@ class RunPlanning:
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
             made = self.rounds.join(before, made)
-        plan, problems = keeping.with_fixed_steps(run, made, iterating=iterates)
+        plan, problems = revision.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
@@ -385,7 +385,7 @@ class RunPlanning:
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
             return EndReason("" if iterates else adds_nothing)
-        reasons, drops = await unapproved.beyond_approval(self.registry, journal, plan)
+        reasons, drops = await revision.beyond_approval(self.registry, journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
         started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
@@ -393,7 +393,7 @@ class RunPlanning:
         planned = replace(planned, plan=plan, problems=tuple(problems))
         proposal = replace(
             proposed(planned, cause=cause.text),
-            then=[*keeping.resets(run, plan)],
+            then=[*revision.resets(run, plan)],
             review_events=[asked if reasons else started],
         )
         await self.propose(journal, planned, proposal)
@@ -405,7 +405,7 @@ class RunPlanning:
         if plan.hash == journal.plan_hash:
             return Sentence("end.same_plan")
         results = await load_values(self.journals.store, run)
-        loop = past_calls.loop_in(journal.events, plan, run, results)
+        loop = revision.loop_in(journal.events, plan, run, results)
         return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def close(self) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from plansmith.engine.answers import expired
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
@@ -19,7 +18,7 @@ from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
-from plansmith.runs.decisions import decide, take_answer
+from plansmith.runs.decisions import decide, expired, take_answer
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
 from plansmith.runs.lists import RunLists

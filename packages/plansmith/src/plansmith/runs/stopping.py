@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import ONLY_PERSONS, waiting_behind
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import NOT_STARTED, Run, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.decisions import ONLY_PERSONS, waiting_behind
 from plansmith.runs.journals import wrong_status
 
 if TYPE_CHECKING:

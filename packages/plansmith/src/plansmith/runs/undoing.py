@@ -8,9 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from plansmith.engine.groups import group_of
 from plansmith.engine.journal import load_values
-from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
+from plansmith.engine.units import Unit, Values, group_of, named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark

@@ -11,13 +11,13 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_t
 import pydantic
 from pydantic_core import PydanticSerializationError
 
-from plansmith.engine.threads import run_in_thread
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
+from plansmith.tools.threads import run_in_thread
 
 EffectName = Literal["read", "write", "final"]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})  # a float may be no number

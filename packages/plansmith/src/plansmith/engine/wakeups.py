@@ -1,4 +1,4 @@
-"""What happens while the executor waits: calls end, report progress, others write, time passes."""
+"""What wakes the executor: calls that end or report progress, other processes, the time."""
 
 from __future__ import annotations
 

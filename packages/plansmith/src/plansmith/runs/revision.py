@@ -1,12 +1,18 @@
-"""Says what of a run stays under another plan: its steps, results, and what nobody knows."""
+"""A run under another plan: what stays, what it would repeat, and what nobody has approved."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from plansmith.errors import Refused
+from plansmith.engine import units as u
+from plansmith.engine.journal import Journal, load_values
+from plansmith.engine.units import place_of
+from plansmith.errors import NotFound, ReferenceFailed, Refused
 from plansmith.plan import events as e
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream
 from plansmith.plan.ids import root_of
@@ -14,7 +20,97 @@ from plansmith.plan.plan import Plan, differ
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.run import RETRIED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import AnyStep
+from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
+from plansmith.review.coverage import BeyondApproval, compare_with_approved
+
+if TYPE_CHECKING:
+    from plansmith.runs.registry import Registry
+
+
+_MAX_REPEATS: Final = 2
+_MAX_ITEMS: Final = 1000
+CallKey = tuple[str, str]  # what is called, and the mark of its arguments
+
+
+def calls_made(
+    events: Iterable[e.Event],
+) -> Iterator[tuple[int, CallKey, e.StepDone | e.StepFailed | None]]:
+    """Yields every call of a run: under which of its plans, what it was, and how it ended.
+
+    Those that did not end come last, with None: nobody knows whether they took effect.
+    """
+    revision = 0
+    under_way: dict[str, CallKey] = {}
+    for event in events:
+        match event.body:
+            case e.PlanProposed():
+                revision += 1
+            case e.StepStarted(step=name) as started if started.inputs:
+                under_way[name] = started.callee, started.call_mark
+            case e.StepDone(step=name) | e.StepFailed(step=name) as end if name in under_way:
+                yield revision, under_way.pop(name), end
+            case _:
+                pass
+    for call in under_way.values():
+        yield revision, call, None
+
+
+def loop_in(events: Iterable[e.Event], plan: Plan, run: Run, results: Mapping[str, Json]) -> str:
+    """Says why a new plan only repeats what was tried before; empty if it does not.
+
+    It does if a call with the same arguments has ended in the same way twice. A map's parts count
+    once a plan.
+    """
+    tried: dict[CallKey, Counter[str]] = defaultdict(Counter)
+    seen: set[tuple[int, CallKey]] = set()
+    for revision, call, end in calls_made(events):
+        if end is None or (isinstance(end, e.StepFailed) and end.again):
+            continue
+        if (revision, call) not in seen:
+            seen.add((revision, call))
+            tried[call][end.result if isinstance(end, e.StepDone) else end.error] += 1
+    for name, unit in u.plan_units(plan).items():
+        if name in run.steps and run.steps[name].status is StepStatus.DONE:
+            continue
+        try:
+            call = unit.callee, call_mark(u.resolved(unit, results))
+        except ReferenceFailed:
+            continue
+        times = max(tried[call].values(), default=0)
+        if times >= _MAX_REPEATS:
+            return Sentence(
+                "{callee} gave the same outcome {count} times for the same arguments",
+                callee=unit.callee,
+                count=times,
+            )
+    return ""
+
+
+def resolved_calls(
+    plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
+) -> dict[str, set[CallKey]]:
+    """Returns the calls of a plan whose arguments are known by now, by place."""
+    calls: dict[str, set[CallKey]] = defaultdict(set)
+    pending = [(unit, unit.name) for unit in u.plan_units(plan).values()]
+    while pending:
+        unit, place = pending.pop()
+        parts: Iterable[u.Unit] = ()
+        try:
+            inputs = u.resolved(unit, results)
+            match unit.step:
+                case ToolStep() | AgentStep():
+                    calls[place].add((unit.callee, call_mark(inputs)))
+                case MapStep() if unit.depth < MAX_NESTING:
+                    parts = u.map_units(unit, inputs["over"], {}).values()
+                case PlanStep(template=name) if name in templates and unit.depth < MAX_NESTING:
+                    parts = u.template_units(unit, templates[name], inputs).values()
+                case _:
+                    pass
+        except ReferenceFailed:
+            continue
+        pending += [(part, f"{place}/{part.step.id}") for part in islice(parts, _MAX_ITEMS)]
+    return calls
+
 
 _PLAN_CHANGED: Final = Sentence("the plan was changed")
 
@@ -244,3 +340,99 @@ def with_fixed_steps(
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1
     return answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems
+
+
+async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> BeyondApproval:
+    """Returns what a revision does that no person has approved.
+
+    It is compared with the plan approved last, not with the previous revision, so that many
+    small revisions cannot add up to something new.
+    """
+    run = journal.run
+    assert run.approved_plan is not None and run.plan is not None  # noqa: S101, PT018
+    after = (await registry.facts(plan)).calls
+    done = [
+        after.keys[name]
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE and name in after.keys
+    ]
+    approved = (await registry.facts(*run.approved_plan)).calls
+    beyond = compare_with_approved(approved, after, happened=done)
+    again = await repeat_reasons(registry, journal, plan)
+    # What a person skipped stays skipped in its step, and must not be done by another one.
+    out = {
+        place_of(run.plan, name, run.templates)
+        for name, state in run.steps.items()
+        if is_left_out(state)
+    }
+
+    def is_out(place: str) -> bool:
+        return any(place == step or place.startswith(f"{step}/") for step in out if step)
+
+    before = (await registry.facts(run.plan, run.templates)).calls
+    keys = {call.key for call in before.acting if is_out(call.place)}
+    left_out = [
+        Sentence("review.left_out", call=call.text)
+        for call in after.acting
+        if call.key in keys and not is_out(call.place)
+    ]
+    made = {call.text for call in after.acting}
+    drops = (*(text for text in run.drops_approved if text not in made), *beyond.drops)
+    return BeyondApproval((*again, *left_out, *beyond.reasons), tuple(dict.fromkeys(drops)))
+
+
+async def repeat_reasons(
+    registry: Registry, journal: Journal, plan: Plan, *, only_new_places: bool = False
+) -> tuple[str, ...]:
+    """Returns a reason for each call that a new plan repeats in a step that has not made it.
+
+    Whoever approved two equal calls wants both. Calls are compared by their arguments if these
+    are known by now, else by how the plan writes them. A step that now makes a different call
+    counts too, unless `only_new_places` is set.
+    """
+    run = journal.run
+    if run.plan is None:
+        return ()
+    templates = {**registry.templates, **run.templates, **await registry.template_plans(plan)}
+    before = (await registry.facts(run.plan, run.templates)).calls
+    old = {call.place: call.key for call in before.acting}
+    begun = {
+        place
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE or state.past_calls or is_in_doubt(state)
+        if (place := place_of(run.plan, name, templates)) in old
+    }
+    keys = {old[place] for place in begun}
+    approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
+    wanted = {(call.place, call.key) for call in approved}
+    calls = calls_made(journal.events) if run.calls else ()
+    made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
+    results = await load_values(registry.store, run)
+    planned = resolved_calls(plan, results, templates)
+    return tuple(
+        Sentence("review.repeats", call=call.text)
+        for call in (await registry.facts(plan)).calls.acting
+        if (call.place, call.key) not in wanted
+        if call.place not in begun or (old[call.place] != call.key and not only_new_places)
+        if call.key in keys or planned[call.place] & made
+    )
+
+
+async def repeat_reasons_of_run(
+    registry: Registry, journal: Journal, plan: Plan, reused: Collection[e.StepReused]
+) -> tuple[str, ...]:
+    """Returns the changes that an earlier run has made and the plan of another would repeat."""
+    by_step = repeat_reasons_of_steps(journal.run, plan, reused, await registry.acting(plan))
+    by_call = await repeat_reasons(registry, journal, plan, only_new_places=True)
+    return tuple(dict.fromkeys((*by_step, *by_call)))
+
+
+async def repeat_reasons_of_origin(registry: Registry, run: Run, plan: Plan) -> tuple[str, ...]:
+    """Returns the changes that the repeated run has made and the plan would make again."""
+    if run.origin.kind != "run":
+        return ()
+    try:
+        journal = await Journal.load(run.origin.id, store=registry.store, clock=registry.clock)
+    except NotFound:
+        return ()  # it was deleted
+    return await repeat_reasons_of_run(registry, journal, plan, results_to_reuse(run, plan))
