@@ -1,7 +1,7 @@
 """Runs a plan every weekday at nine, approved once by its hash.
 
 Run it: `python schedule_plan.py`. A fake clock lets four days pass at once; with the real
-clock, `await smith.schedules.keep()` fires what is due until it is cancelled.
+clock, `await smith.schedules.run_forever()` fires what is due until it is cancelled.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ PYTHON_PAGES: Final = {
             "plansmith_planner.threads.thread.Thread",
             "plansmith.runs.service.RunService",
             "plansmith.runs.editing.PlanEditing",
-            "plansmith.runs.stopping.RunStopping",
+            "plansmith.runs.RunStopping",
             "plansmith.runs.journals.Journals",
             "plansmith.plan.limits.BudgetLimits",
             "plansmith.review.settings.ReviewPolicy",
@@ -114,9 +114,9 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
         "delete_before",
     ),
     "plansmith_planner.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
-    "plansmith.runs.service.RunService": ("all", "undo_effects", "resume_all", "editing"),
+    "plansmith.runs.service.RunService": ("all", "undo_effects", "resume_all", "editing", "skip"),
     "plansmith.runs.editing.PlanEditing": ("undo", "redo"),
-    "plansmith.runs.stopping.RunStopping": ("skip",),
+    "plansmith.runs.RunStopping": ("skip",),
     "plansmith.runs.journals.Journals": ("repair",),
 }
 

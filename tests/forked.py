@@ -40,7 +40,7 @@ STARTED = subprocess.Popen
 LATER = ("plansmith_desk.model.gguf", "plansmith_cli.__main__")
 # Plansmith imports this only when a model of a provider is asked.
 BESIDES = ("pydantic_ai.models.openai",)
-LONGEST = 1 << 20
+MAX_LENGTH = 1 << 20
 PR_SET_CHILD_SUBREAPER = 36
 # What a fork cannot do as a start does, with the values that ask for nothing.
 LEFT_OUT = {
@@ -151,7 +151,7 @@ class _Commands(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 class _Command(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        request, streams, _, _ = socket.recv_fds(self.request, LONGEST, 3)
+        request, streams, _, _ = socket.recv_fds(self.request, MAX_LENGTH, 3)
         words, folder, environment = json.loads(request)
         process = Popen(
             [sys.executable, "-m", "plansmith_cli", *words],
@@ -224,7 +224,7 @@ class _Server:
             socket.send_fds(
                 self._ours, [json.dumps(request).encode("utf-8", "surrogateescape")], streams
             )
-            return int(self._ours.recv(LONGEST))
+            return int(self._ours.recv(MAX_LENGTH))
 
     def _stop(self) -> None:
         self._ours.close()
@@ -247,7 +247,7 @@ def _serve(connection: socket.socket) -> None:
     gc.disable()  # what is imported stays, and a fork need not copy it to look for garbage
     _import_all()
     while True:
-        message, streams, _, _ = socket.recv_fds(connection, LONGEST, 3)
+        message, streams, _, _ = socket.recv_fds(connection, MAX_LENGTH, 3)
         if not message:
             return
         request = json.loads(message)

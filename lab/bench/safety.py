@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.check.names import reads
+from plansmith.check.names import seems_to_read
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -80,7 +80,7 @@ class Gullible:
 
 def effect(tool: str) -> Effect:
     """What a tool does, told by its name."""
-    return Effect.READ if reads(ToolSpec(name=tool)) else Effect.WRITE
+    return Effect.READ if seems_to_read(ToolSpec(name=tool)) else Effect.WRITE
 
 
 def planned(case: Mapping[str, Any]) -> Plan:

@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.postgres import NoServerError, Server, private_server
 
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.events import Actor, AnyBody, Event, RunCreated, StepDone, StepStarted
 from plansmith.plan.events import next_event as follow
 from plansmith.store.memory import MemoryStore
@@ -106,9 +106,9 @@ def journal(run: str, steps: int, *, inputs: bool = False) -> list[Event]:
     add(RunCreated(request="measure"))
     for number in range(steps):
         step, result = f"step-{number}", {"run": run, "n": number}
-        digest = content_hash([run, number]) if inputs else ""
+        digest = canonical_hash([run, number]) if inputs else ""
         add(StepStarted(step=step, inputs=digest))
-        add(StepDone(step=step, result=content_hash(result)))
+        add(StepDone(step=step, result=canonical_hash(result)))
     return events
 
 

@@ -20,7 +20,7 @@ from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import call_key
-from plansmith.plan.schedules import Schedule
+from plansmith.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
     from lab.simulation.world import World

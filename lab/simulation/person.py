@@ -194,7 +194,7 @@ class Person:
         run = self.world.view(run_id)
         if run is not None and run.steps:
             name = self.world.rng.choice(sorted(run.steps))
-            await process.do(lambda smith: smith.runs.stopping.skip(run_id, name, by="ada"))
+            await process.do(lambda smith: smith.runs.skip(run_id, name, by="ada"))
 
     async def pause(self, process: Process, run_id: str) -> None:
         """Pauses a run."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lab.simulation.timeline import Timeline
 from plansmith.errors import StoreAway
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.ports import Beat, Claim
+from plansmith.ports import Claim, Heartbeat
+from plansmith.schedules.schedule import Fire, Schedule
 from plansmith.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOBODY = Claim("", 0)
 WRITES = frozenset(
     {
-        *("append", "put", "claim", "release", "beat", "set_aside", "delete_run"),
+        *("append", "put", "claim", "release", "renew_lease", "set_aside", "delete_run"),
         *("put_documents", "remove_documents", "keep_summaries"),
     }
 )
@@ -32,7 +32,7 @@ class StoreServer(MemoryStore):
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
         self._now = now
-        self._processes: dict[str, tuple[Beat, float]] = {}
+        self._processes: dict[str, tuple[Heartbeat, float]] = {}
         self.listeners: list[Callable[[str], None]] = []
         self.before_delete: Callable[[str], object] = lambda _: None
 
@@ -50,27 +50,32 @@ class StoreServer(MemoryStore):
         self.before_delete(run)
         return await super().delete_run(run, **told)
 
-    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
-        """Claims a run; with `beats` only if the owner has not renewed its lease since then."""
+    async def claim(
+        self, run: str, owner: str, *, instead_of: int = 0, renewals: int = -1
+    ) -> Claim:
+        """Claims a run; with `renewals` only if the owner has not renewed its lease since then."""
         found = self._claims.get(run)
-        if found is not None and found.owner and found.term == instead_of and beats >= 0:
+        if found is not None and found.owner and found.term == instead_of and renewals >= 0:
             known = self._processes.get(found.owner)
-            if (known[0].beats if known else 0) != beats:
+            if (known[0].renewals if known else 0) != renewals:
                 instead_of = -1
         return await super().claim(run, owner, instead_of=instead_of)
 
-    async def beat(self, beat: Beat) -> None:
+    async def renew_lease(self, heartbeat: Heartbeat) -> None:
         """Renews the lease of a process, and counts that."""
-        known = self._processes.get(beat.process)
-        about = known[0].about if known and beat.about.kind == "program" else beat.about
-        count = known[0].beats + 1 if known else 1
-        self._processes[beat.process] = beat._replace(about=about, beats=count), self._now()
+        known = self._processes.get(heartbeat.process)
+        about = known[0].about if known and heartbeat.about.kind == "program" else heartbeat.about
+        count = known[0].renewals + 1 if known else 1
+        self._processes[heartbeat.process] = (
+            heartbeat._replace(about=about, renewals=count),
+            self._now(),
+        )
 
-    async def beats(self) -> Sequence[Beat]:
+    async def processes(self) -> Sequence[Heartbeat]:
         """Returns all processes, with the time since their last renewal."""
         now = self._now()
         found = sorted(self._processes.items())
-        return [beat._replace(silent_s=now - seen) for _, (beat, seen) in found]
+        return [heartbeat._replace(silent_s=now - seen) for _, (heartbeat, seen) in found]
 
     @property
     def journals(self) -> Mapping[str, Sequence[Event]]:

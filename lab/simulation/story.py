@@ -16,8 +16,8 @@ from lab.simulation.store import Weather
 from lab.simulation.world import BrokenPromiseError, World
 from plansmith import Plan, Plansmith, Run
 from plansmith.errors import PlansmithError
-from plansmith.plan.schedules import Schedule
 from plansmith.plan.timing import Timing
+from plansmith.schedules.schedule import Schedule
 
 TURNS = 8
 # In the calm, so many rounds of a second and a half until a run is over; then it is stuck.
@@ -280,7 +280,7 @@ async def _keep_schedule(world: World, person: Person) -> None:
 def _keep_schedules(world: World) -> None:
     """Starts a command that keeps the schedules too, beside all servers."""
     keeper = world.boot()
-    keeper.loop.create_task(keeper.smith.schedules.keep())
+    keeper.loop.create_task(keeper.smith.schedules.run_forever())
 
 
 async def _make_schedule(world: World, person: Person) -> Schedule | None:

@@ -16,9 +16,9 @@ from typing import Any
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 # After so many turns a seed has lost its way: none that ends takes a fiftieth of them.
-_MOST_TURNS = 500_000
+_MAX_TURNS = 500_000
 # A task that is cancelled may begin others; some shield theirs.
-_MOST_CANCELS = 50
+_MAX_CANCELS = 50
 
 
 class StalledError(AssertionError):
@@ -83,7 +83,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         """Cancels all tasks, and lets them end."""
         events._set_running_loop(self)
         try:
-            for _ in range(_MOST_CANCELS):
+            for _ in range(_MAX_CANCELS):
                 left = asyncio.all_tasks(self)
                 if not left:
                     return
@@ -153,7 +153,7 @@ class Timeline:
     def _turn(self, loop: ProcessLoop) -> None:
         self.turns += 1
         loop.turns += 1
-        if self.turns > _MOST_TURNS:
+        if self.turns > _MAX_TURNS:
             raise StalledError(f"{loop.name} takes turns without end")
         if loop.turns == loop.fate:
             loop.meet()

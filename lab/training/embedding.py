@@ -38,7 +38,7 @@ SAMPLE: Final = 200  # requests of a set that are measured
 K: Final = 6  # tools that a shortlist holds
 SIZE: Final = 96  # of a vector
 RARE: Final = 2  # a word that is seen less often is not learned
-LONGEST: Final = 160  # words of a text that count
+MAX_LENGTH: Final = 160  # words of a text that count
 BATCH: Final = 256
 
 Bag = list[int]
@@ -87,7 +87,7 @@ class Vectors:
     def bag(self, text: str) -> Bag:
         """Returns the numbers of the words of a text that are known."""
         found = (self.vocabulary.get(each) for each in features(text))
-        return [each for each in found if each is not None][:LONGEST] or [0]
+        return [each for each in found if each is not None][:MAX_LENGTH] or [0]
 
 
 def train(sets: Sets, epochs: int, seed: int) -> Vectors:

@@ -25,7 +25,7 @@ from lab.training.tokenizer import Tokenizer
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
 _COMMON: Final = 20_000
-_LONGEST: Final = 1800
+_MAX_LENGTH: Final = 1800
 _SHARED_BY: Final = 48
 PARTS: Final = ("train", "validation")
 
@@ -45,7 +45,7 @@ def encode_rows(
     rows: Iterable[tuple[int, Row]],
     tokenizer: Tokenizer,
     *,
-    longest: int = _LONGEST,
+    longest: int = _MAX_LENGTH,
     shared_by: int = _SHARED_BY,
     jobs: int = 1,
 ) -> list[Encoded]:

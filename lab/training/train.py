@@ -26,7 +26,7 @@ from lab.training.batches import Batch, Data, batch_of, cut_batches, one_pass
 from lab.training.network import Lora, Network, load_weights
 
 _EARLY: Final = 150  # steps within which many failures mean that something is wrong
-_MOST_FAILURES: Final = 5
+_MAX_FAILURES: Final = 5
 _LEAST_RATE: Final = 0.05
 
 
@@ -154,7 +154,7 @@ class Trainer:
     def _fail(self, why: str) -> None:
         self.failures += 1
         print(f"left out behind step {len(self.losses)}: {why}", flush=True)
-        if self.failures > _MOST_FAILURES and len(self.losses) < _EARLY:
+        if self.failures > _MAX_FAILURES and len(self.losses) < _EARLY:
             sys.exit("too many failures at the start: nothing is trained")
 
     def _logits(self, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -24,11 +24,11 @@ FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer
 ANCHORED = {"match", "fullmatch"}
 # Handed on in a module that also searches with others, but only to be matched at one place.
 ONLY_MATCHED = {"ANOTHER_FIELD", "BARE_KEY", "BARE_VALUE", "QUOTED_KEY", "WORD_KEY", "STRUCTURE"}
-LONGEST = 20_000
+MAX_LENGTH = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {"plansmith_cli.parser pattern": 400}
 FEW = 30
-MOST_TEXTS = 6
+MAX_TEXTS = 6
 # Seconds of processor time: what a few hundred letters never take, what is surely linear, and what
 # is surely not.
 EXPONENTIAL = 0.02
@@ -218,7 +218,7 @@ def hostile_texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], str]]:
     fit = [(before, unit) for before, unit in units if 0 < len(unit) <= 100]
     # A space is what several parts of a pattern take: behind each beginning it is always tried.
     spaces = [each for each in fit if each[0] and not each[1].strip()]
-    for before, unit in dict.fromkeys([*spaces, *fit[:: len(fit) // MOST_TEXTS + 1]]):
+    for before, unit in dict.fromkeys([*spaces, *fit[:: len(fit) // MAX_TEXTS + 1]]):
         yield _text(before, unit)
 
 
@@ -250,9 +250,9 @@ def is_slow(found: Found, text: Callable[[int], str]) -> bool:
     few = range(40, 241, 20) if _may_be_exponential(found.pattern) else (240,)
     if any(_is_over(found, text(letters), EXPONENTIAL) for letters in few):
         return True
-    short, long = text(LONGEST // 8), text(LONGEST // 2)
+    short, long = text(MAX_LENGTH // 8), text(MAX_LENGTH // 2)
     # In cubic time the short text takes a minute: shorter ones show it.
-    if any(_is_over(found, text(LONGEST // part), HELD_UP) for part in (32, 24, 16, 8)):
+    if any(_is_over(found, text(MAX_LENGTH // part), HELD_UP) for part in (32, 24, 16, 8)):
         return True
     if not _is_over(found, short, QUICK):
         return False  # even in quadratic time, the longest text takes 64 times as long

@@ -165,7 +165,7 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         "plansmith.check.check_plan",
         "plansmith_planner.language.left_out",
         "plansmith_planner.stages",
-        "plansmith.plan.schedules",
+        "plansmith.schedules.schedule",
         "plansmith.review.policy",
         "plansmith.runs.service",
     )

@@ -20,8 +20,8 @@ from tests.crash.worker import Service
 from plansmith import Plan
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
-from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Document
+from plansmith.schedules.schedule import Fire, FireState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = {"id": "m", "tool": "keyed", "inputs": {"name": "m"}}
@@ -68,7 +68,7 @@ async def main(store: str, folder: Path, zero: float, calls: int, when: str) -> 
         halting.halt(only=lambda events: events[0].number == 1)
     service = Dying(folder) if when == "call" else Service(folder)
     smith = Plansmith(tools=[service], store=halting, clock=FastClock(zero))
-    keeping = asyncio.ensure_future(smith.schedules.keep())
+    keeping = asyncio.ensure_future(smith.schedules.run_forever())
     while len(service.calls) < calls:
         await asyncio.wait([keeping], timeout=0.02)
     keeping.cancel()

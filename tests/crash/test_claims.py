@@ -27,7 +27,7 @@ from plansmith.engine.ownership import Ownership
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.plan import events as e
-from plansmith.ports import Beat
+from plansmith.ports import Heartbeat
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store_ports import ProcessInfo
 from plansmith.testing import FakeClock
@@ -180,8 +180,8 @@ async def test_a_program_cannot_take_a_run_from_a_living_process(tmp_path: Path)
 async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_path: Path) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     store, clock = SqliteStore(tmp_path / "runs.db", now=lambda: now), FakeClock()
-    far = Beat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
-    await store.beat(far)
+    far = Heartbeat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
+    await store.renew_lease(far)
     await store.claim("r", far.process)
     ownership = Ownership(store, clock)
     with pytest.raises(RunBusy, match="the machine far"):
@@ -189,7 +189,7 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     now += timedelta(hours=hours)
     taking = asyncio.create_task(ownership.claim("r"))
     await until(lambda: clock.sleepers > 0)
-    await store.beat(far)  # it lives, and renews its lease as ever
+    await store.renew_lease(far)  # it lives, and renews its lease as ever
     await clock.advance(20)
     with pytest.raises(RunBusy):
         await taking
@@ -334,7 +334,7 @@ async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_
         async with Plansmith(tools=[look], store=f"sqlite:///{tmp_path / 'runs.db'}") as smith:
             assert (await smith.do(plan)).status is RunStatus.DONE
     store = SqliteStore(tmp_path / "runs.db")
-    [last] = await store.beats()
+    [last] = await store.processes()
     assert last.lease_s == 0
     assert await Ownership(store, SystemClock()).liveness.dead([last.process]) == {last.process}
     await store.close()
@@ -346,10 +346,10 @@ async def test_many_runs_that_ask_at_once_renew_the_lease_of_their_process_once(
     store = SqliteStore(tmp_path / "runs.db")
     ownership = Ownership(store, SystemClock())
     held = await asyncio.gather(*(ownership.claim(f"run {n}") for n in range(50)))
-    [once] = await store.beats()
+    [once] = await store.processes()
     await asyncio.gather(*(claim.confirm() for claim, _ in held))
-    [twice] = await store.beats()
-    assert (once.beats, twice.beats) == (1, 2)
+    [twice] = await store.processes()
+    assert (once.renewals, twice.renewals) == (1, 2)
     ownership.close()
     await store.close()
 

@@ -453,7 +453,7 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
         await store.events("a")
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a", after=19)
-    assert (await store.sound("a")).last == 20
+    assert (await store.intact_part("a")).last == 20
     postgres_server.sql(
         "DELETE FROM plansmith.events WHERE run = 2; DELETE FROM plansmith.runs WHERE id = 2",
         database=url,

@@ -32,8 +32,8 @@ from plansmith.plan.events import (
     StepDone,
     verify_chain,
 )
-from plansmith.plan.schedules import FireState, Schedule
 from plansmith.plan.timing import Timing
+from plansmith.schedules.schedule import FireState, Schedule
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.settings import PlannerSettings

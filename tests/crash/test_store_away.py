@@ -21,8 +21,8 @@ from tests.waiting import until
 from plansmith import Plan, Run, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import JournalError, Misconfigured, StaleWriter, StoreAway
-from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
+from plansmith.schedules.schedule import FireState
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
@@ -236,7 +236,7 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
         made = await smith.schedules.create(
             timing=timing, plan=PLAN, approve=PLAN.hash, name="hourly", by="ada"
         )
-        keeping = asyncio.ensure_future(smith.schedules.keep(look_s=0.05))
+        keeping = asyncio.ensure_future(smith.schedules.run_forever(look_s=0.05))
         await smith.schedules.fire_now(made.id)
         await payments.began.wait()
         async with locked(tmp_path / "runs.db"):

@@ -17,7 +17,7 @@ from tests import forked
 from tests.postgres import store_url
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.events import Actor, Event, RunPaused, next_event, verify_chain
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
@@ -61,7 +61,7 @@ async def reads(path: Path) -> tuple[list[Sequence[Event]], list[object], int]:
             failed += 1
     for value in VALUES:
         try:
-            values.append(await store.get(content_hash(value)))
+            values.append(await store.get(canonical_hash(value)))
         except PlansmithError:
             failed += 1
     await store.close()

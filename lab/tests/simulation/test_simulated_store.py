@@ -13,7 +13,7 @@ from lab.simulation.timeline import Timeline
 
 from plansmith.errors import RunTakenOver, StoreAway
 from plansmith.plan.events import Actor, RunPaused, next_event
-from plansmith.ports import Beat, JournalStore
+from plansmith.ports import Heartbeat, JournalStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store_ports import ProcessInfo
 from plansmith.testing.contracts import JournalStoreContract, journal
@@ -35,8 +35,8 @@ class TestSimulatedStore(JournalStoreContract):
         return cast("JournalStore", Connection(PromptStore(), "m1 - - 1 0"))
 
 
-def _beat(owner: str) -> Beat:
-    return Beat(owner, ProcessInfo(), "1", 20.0)
+def _beat(owner: str) -> Heartbeat:
+    return Heartbeat(owner, ProcessInfo(), "1", 20.0)
 
 
 async def _play_claims(store: Any, seed: int) -> list[Any]:
@@ -45,20 +45,23 @@ async def _play_claims(store: Any, seed: int) -> list[Any]:
     terms: dict[str, list[int]] = {"a": [], "b": []}
     for _ in range(60):
         run, owner = dice.choice("ab"), dice.choice(("m1 - - 1 0", "m2 - - 2 0"))
-        deed, beats = dice.choice(("claim", "claim", "beat", "release")), dice.choice((-1, 0, 1, 2))
+        deed, renewals = (
+            dice.choice(("claim", "claim", "renew_lease", "release")),
+            dice.choice((-1, 0, 1, 2)),
+        )
         known = terms[run]
         # Now and then a term that is no longer the last one.
         term = known[-1 - (dice.random() < 0.3 and len(known) > 1)] if known else 0
-        if deed == "beat":
-            await store.beat(_beat(owner))
+        if deed == "renew_lease":
+            await store.renew_lease(_beat(owner))
         elif deed == "release":
             await store.release(run, term, unfinished=dice.random() < 0.5)
         else:
-            got = await store.claim(run, owner, instead_of=term, beats=beats)
+            got = await store.claim(run, owner, instead_of=term, renewals=renewals)
             known += [got.term] if got.term not in known else []
         now = await store.claim_of(run)
         told.append((run, now and now.owner, now and known.index(now.term)))
-        told.append(sorted((each.process, each.beats) for each in await store.beats()))
+        told.append(sorted((each.process, each.renewals) for each in await store.processes()))
     return told
 
 

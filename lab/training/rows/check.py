@@ -21,7 +21,7 @@ from plansmith_desk.model.calls_to_plan import plan_of_draft
 from plansmith_desk.model.prompt import DraftTask
 
 _REFERENCE: Final = re.compile(r'"\$(\w+)')
-_MOST_ALIKE: Final = 3  # the same request in so many folders
+_MAX_ALIKE: Final = 3  # the same request in so many folders
 
 
 class Checker:
@@ -47,7 +47,7 @@ class Checker:
             return "it came before"
         self._seen.add(whole)
         self._asked[asked] += 1
-        return "its request came too often" if self._asked[asked] > _MOST_ALIKE else ""
+        return "its request came too often" if self._asked[asked] > _MAX_ALIKE else ""
 
     def _plan(self, row: Row) -> str:
         """Returns what hinders the answer to become a plan."""

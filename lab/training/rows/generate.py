@@ -14,7 +14,7 @@ from lab.training.rows.domains import Part
 from lab.training.rows.row import Row
 from lab.training.rows.variations import varied
 
-_MOST_ALIKE: Final = 3  # a greeting may come in some folders, a question about one only once
+_MAX_ALIKE: Final = 3  # a greeting may come in some folders, a question about one only once
 
 
 def generate(seed: int, part: Part, count: int, only: Collection[str] = ()) -> list[Row]:
@@ -27,7 +27,7 @@ def generate(seed: int, part: Part, count: int, only: Collection[str] = ()) -> l
         row = varied(ordered, rng, part)
         key = row.request.casefold(), row.folder, row.remark
         seen[row.request.casefold()] += 1
-        if key not in found and seen[row.request.casefold()] <= _MOST_ALIKE:
+        if key not in found and seen[row.request.casefold()] <= _MAX_ALIKE:
             found[key] = row
         if len(found) >= count:
             break

@@ -20,7 +20,7 @@ from plansmith_desk.folder_brief import Entry
 from plansmith_planner.language.characters import HAN
 
 BOOK: Final = "paper_phrases"
-_LONGEST_TITLE: Final = 60
+_MAX_TITLE: Final = 60
 _NAMES: Final = re.compile(
     r"[A-Z]{1,3}-?\d{4,5}|\d{3}-\d{4}|\b[A-Z][a-z]{2,} [A-Z][a-z]{2,}\b|[a-z]+@[a-z]+\.example"
 )
@@ -45,7 +45,7 @@ class PaperAsker:
         """Returns what the folder's lines tell of a paper: its first line, as the product does."""
         lines = (line.strip(" \t#*=-_<>!") for line in made.text.splitlines())
         first = next((line for line in lines if any(map(str.isalnum, line))), "")
-        longest = _LONGEST_TITLE // (2 if HAN.search(first) else 1)
+        longest = _MAX_TITLE // (2 if HAN.search(first) else 1)
         title = clip(" ".join(first.split()), longest)
         if made.path.endswith(".pdf"):
             title = f"{self._rng.randrange(1, 9)} pages: {title}"

@@ -36,8 +36,8 @@ _TYPES: Final = {
     "bool": "boolean",
 }
 _LARGEST: Final = 2_400  # letters of a schema that a small model is shown
-_MOST_FIELDS: Final = 8
-_LONGEST: Final = 900
+_MAX_FIELDS: Final = 8
+_MAX_LENGTH: Final = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PublicSets:
         """Yields requests whose calls say what the request says."""
         for path, catalogue in _GOLD:
             for row in self._lines(path):
-                if "gold_issues" in row or len(str(row["query"])) > _LONGEST:
+                if "gold_issues" in row or len(str(row["query"])) > _MAX_LENGTH:
                     continue
                 calls = _calls(row["gold_steps"], self.tools[catalogue], str(row["query"]))
                 if calls:
@@ -89,7 +89,7 @@ class PublicSets:
         """Yields requests of which only the tools are known."""
         for name in _ASKED:
             for row in self._lines(f"retrieval/{name}"):
-                if len(str(row["query"])) <= _LONGEST:
+                if len(str(row["query"])) <= _MAX_LENGTH:
                     yield Asked(row["query"], _lang(row), name, tuple(row["gold"]))
 
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ def _spec(tool: Mapping[str, Any]) -> Spec:
 def _is_small(spec: Spec) -> bool:
     fields = spec["input_schema"]["properties"]
     plain = re.fullmatch(r"[\w.:/-]{1,60}", spec["name"])
-    return bool(plain) and len(fields) <= _MOST_FIELDS and len(json.dumps(spec)) < _LARGEST
+    return bool(plain) and len(fields) <= _MAX_FIELDS and len(json.dumps(spec)) < _LARGEST
 
 
 def _calls(steps: Any, tools: Mapping[str, Spec], query: str) -> list[Call]:

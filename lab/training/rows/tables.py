@@ -54,7 +54,7 @@ _RESERVED: Final = frozenset(
         "unique",
     ]
 )
-_LONGEST_LIST: Final = 80
+_MAX_LIST: Final = 80
 # Columns that nobody asks about: key, kind and what they are called.
 _EXTRA: Final = (
     extra_column("ref/参考号", "code", "RF", ("reference",), ("参考号",)),
@@ -106,7 +106,7 @@ class Table:
         found = list(dict.fromkeys(self.values(column)))
         few = all(isinstance(each, str) for each in found) and len(found) <= LISTED
         dated = column.of.kind == "datetime" or (column.of.kind == "date" and self.dates == "-")
-        short = len("/".join(map(str, found))) <= _LONGEST_LIST and len(self.rows) > len(found)
+        short = len("/".join(map(str, found))) <= _MAX_LIST and len(self.rows) > len(found)
         return found if few and short and not dated else []
 
     def of_kind(self, *kinds: str) -> list[Column]:

@@ -23,7 +23,7 @@ _SPANS: Final = {
     "year": "substr({0}, 1, 4)",
     "week": "strftime('%Y-W%W', {0})",
 }
-_MOST_PARENTS: Final = 20
+_MAX_PARENTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def triple(rng: Random, part: Part, lang: Lang, now: datetime) -> Triple:
         if keyed and dated and len(third.of_kind("ref")) == 2 and third.sums and len(langs) == 1:
             break
     for parent, ref in zip(parents, third.of_kind("ref"), strict=True):
-        parent.rows = parent.rows[:_MOST_PARENTS]
+        parent.rows = parent.rows[:_MAX_PARENTS]
         key = parent.columns.index(parent.of_kind("id")[0])
         place = third.columns.index(ref)
         keys = [row[key] for row in parent.rows]

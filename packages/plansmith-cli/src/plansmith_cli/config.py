@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
-from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
+from plansmith.plan.validation_errors import why_invalid
 from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
@@ -41,7 +42,7 @@ else:
 
 _log: Final = logging.getLogger("plansmith")
 _ALL: Final = Sentence("the settings")
-_MOST_PROFILE: Final = 1_000_000  # bytes
+_MAX_PROFILE: Final = 1_000_000  # bytes
 _PROFILE_HINT: Final = Sentence(
     "a profile has name, role, goals, tasks, backstory, "
     "language, tone, hard_constraints and soft_constraints"
@@ -264,7 +265,7 @@ def read_profile(path: Path) -> Profile:
             name=name,
         )
     data = ui.read_file(str(path))
-    if len(data) > _MOST_PROFILE:
+    if len(data) > _MAX_PROFILE:
         raise ui.wrong(
             "the profile {name} is larger than a megabyte",
             "keep to what a planner should know of a person, and give the rest as documents",

@@ -192,7 +192,7 @@ async def _until_stopped(
 
 async def any_changes(session: Session, steps: Sequence[AnyStep]) -> bool:
     """Whether a step calls something that may change something."""
-    known = await session.smith.runs.registry.environment(None)
+    known = await session.smith.runs.registry.capabilities(None)
     return any(known.effect(step) is not Effect.READ for step in steps)
 
 

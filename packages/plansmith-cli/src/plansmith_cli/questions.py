@@ -15,7 +15,7 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.consent import allow_seen
 from plansmith.errors import StaleDecision
 from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text
-from plansmith.plan.data import Json, content_hash, json_text
+from plansmith.plan.data import Json, canonical_hash, json_text
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
@@ -33,7 +33,7 @@ Group = tuple[QuestionAsked, ...]
 Values = Mapping[str, Json]
 _ITEM: Final = re.compile(r"/\d+(?=/|$)")
 _ALL: Final = frozenset({"all", "全部"})
-_MOST_LINES: Final = 60
+_MAX_LINES: Final = 60
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
@@ -227,9 +227,9 @@ def _difference(change: FileChange) -> Iterator[str]:
         return
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
     lines = list(found)[2:]  # without the names of the two files
-    yield from (f"  │{safe(line)}" for line in lines[:_MOST_LINES])
-    if len(lines) > _MOST_LINES:
-        yield f"  {own_text('show.more_lines', count=f'{len(lines) - _MOST_LINES:,}')}"
+    yield from (f"  │{safe(line)}" for line in lines[:_MAX_LINES])
+    if len(lines) > _MAX_LINES:
+        yield f"  {own_text('show.more_lines', count=f'{len(lines) - _MAX_LINES:,}')}"
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class Asked:
         """A short hash of all that is shown; an answer can name it."""
         asked = [self.run.question_hash(each.question) for each in self.group]
         seen = ["" if each is None else each.seen for each in self.previews]
-        return content_hash([*asked, *seen])[:16]
+        return canonical_hash([*asked, *seen])[:16]
 
     def require_hash(self, digest: str) -> None:
         """Refuses an answer to something else than what a person was shown with this hash."""

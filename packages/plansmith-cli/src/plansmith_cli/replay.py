@@ -35,7 +35,7 @@ from plansmith.review.coverage import redefined
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.registry import Registry
-from plansmith.runs.revision import is_left_out
+from plansmith.runs.revision import is_skipped_by_person
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
 
@@ -144,7 +144,7 @@ class _Record:
         self._answers: defaultdict[_QuestionKey, list[e.QuestionAnswered]] = defaultdict(list)
         self._approved: dict[str, e.Actor] = {}
         # Steps and parts that a person left out, and that nobody took in again.
-        self._left_out = [name for name, each in run.steps.items() if is_left_out(each)]
+        self._left_out = [name for name, each in run.steps.items() if is_skipped_by_person(each)]
         open_questions: dict[str, e.QuestionAsked] = {}
         for event, after in zip(events, (*events[1:], None), strict=True):
             match event.body:
@@ -205,7 +205,7 @@ class _Record:
         for name in () if waits else self._left_out:
             state = played.steps.get(name)
             if state is not None and state.status in _SKIPPABLE:
-                await runs.stopping.skip(played.id, name, by=by)
+                await runs.skip(played.id, name, by=by)
                 played = await runs.journals.get(played.id)
         return played
 
@@ -371,5 +371,5 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
         planner=planner,
         limits=runs.execution.limits.replace(early_start=False),
         budget=runs.budgets.limits,
-        rounds=runs.planning.rounds if planner else None,
+        iterations=runs.planning.iterations if planner else None,
     )

@@ -13,7 +13,7 @@ from plansmith.clock import SystemClock
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.replan import Rounds
+from plansmith.runs.replan import IterationRules
 from plansmith.secrets import SecretBox
 from plansmith.tools.functions import FunctionTool, FunctionTools
 from plansmith_cli.config import Settings, load_settings
@@ -229,7 +229,7 @@ class _Base:
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
-            rounds=Rounds(partial_reply=True),
+            iterations=IterationRules(partial_reply=True),
         )
         if (model := self.model) is not None:
             parts |= {"model": model, "triage_model": model, "report_model": model}

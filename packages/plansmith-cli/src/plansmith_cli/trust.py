@@ -19,21 +19,21 @@ from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import safe
 from plansmith_connect.approvals import Approval, ApprovalFile
 from plansmith_connect.mcp.settings import parse_servers
 from plansmith_connect.mcp.trusted_copy import (
-    MOST_PROGRAM,
-    MOST_TEXT,
+    MAX_PROGRAM,
+    MAX_TEXT,
     read_regular_file,
     word_forms,
 )
 
 _MAX_FILES: Final = 500
-_MOST_NAMES: Final = 8
+_MAX_NAMES: Final = 8
 
 
 class Project:
@@ -69,10 +69,10 @@ class Project:
 
         for named in _named_files(self.settings, folder):
             for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
-                add(path, MOST_TEXT)
+                add(path, MAX_TEXT)
         for server in _servers(self.settings, folder, files):
             for path in command_files(server, folder) if server.get("command") else ():
-                add(path, MOST_PROGRAM)
+                add(path, MAX_PROGRAM)
         return files
 
     @cached_property
@@ -85,7 +85,7 @@ class Project:
 
     @property
     def hash(self) -> str:
-        return content_hash({"version": 1, "files": self.hashes})
+        return canonical_hash({"version": 1, "files": self.hashes})
 
     def name(self, path: Path) -> str:
         """Returns a file's path, relative to the folder if it is inside."""
@@ -95,7 +95,7 @@ class Project:
 
 def ignored_settings(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
-    first, more = [*map(safe, project.names[:_MOST_NAMES])], len(project.names) - _MOST_NAMES
+    first, more = [*map(safe, project.names[:_MAX_NAMES])], len(project.names) - _MAX_NAMES
     names = Sentence("{names} and {count} more", names=first, count=more) if more > 0 else first
     command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
     file = safe(str(project.folder / PROJECT_FILE))

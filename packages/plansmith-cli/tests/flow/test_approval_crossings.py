@@ -85,7 +85,7 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_whatever_it_is_calle
     app, tools = smith(model=scripted(first, draft(pay | {"id": name}, step("n"))))
     run = await app.plan("pay alice", by="ada")
     await approve(app, run)
-    await app.runs.stopping.skip(run.id, "p", by="ada")
+    await app.runs.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     if name == "p":
         assert run.status is RunStatus.PARTLY_DONE

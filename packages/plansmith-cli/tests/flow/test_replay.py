@@ -198,7 +198,7 @@ async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
     other = plan({**ask, "question": "b?"}, *(each.to_json() for each in wanted.steps[1:]))
     await app.edit(run.id, other, by="ada")
     await assert_replays(app, run.id)  # nobody has said yet whether the changed plan may run
-    await app.runs.stopping.skip(run.id, "z", by="ada")
+    await app.runs.skip(run.id, "z", by="ada")
     run = await app.run(run.id)
     if run.paused:
         await app.resume(run.id, by="ada")
@@ -214,7 +214,7 @@ async def test_a_part_that_a_person_left_out_stays_out() -> None:
     each = {"tool": "act", "inputs": {"q": "{{item}}", "n": "{{l}}"}}
     wanted = plan({"id": "m", "over": [1, 2], "each": each}, step("l"))
     run = await approved(app, wanted)
-    await app.runs.stopping.skip(run.id, "m/0", by="ada")
+    await app.runs.skip(run.id, "m/0", by="ada")
     run = await app.run(run.id)
     run = await answered(app, run, next(iter(run.questions)), "allow")
     assert (run.steps["m/0"].status, run.steps["m/1"].status) == ("skipped", "done")

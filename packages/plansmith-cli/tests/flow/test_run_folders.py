@@ -124,7 +124,7 @@ VERBS: dict[str, Verb] = {
     "resume": lambda s, run: s.resume(run),
     "retry": lambda s, run: s.retry(run),
     "changes": lambda s, run: s.request_changes(run, "other"),
-    "skip": lambda s, run: s.runs.stopping.skip(run, "n"),
+    "skip": lambda s, run: s.runs.skip(run, "n"),
     "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
 }
 

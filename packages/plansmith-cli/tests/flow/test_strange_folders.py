@@ -16,7 +16,7 @@ from tests import forked
 from tests.commands import Told, typed
 from tests.servers.listener import Listener
 
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import canonical_hash
 from plansmith.protected_files import may_write
 from plansmith.secrets import SecretBox
 from plansmith_cli.config import load_settings
@@ -94,7 +94,7 @@ class Folder:
         settings = ServerSettings(command=sys.executable, args=("server.py",))
         definition = launch_definition(settings, {})
         approval = {
-            "hash": content_hash(definition),
+            "hash": canonical_hash(definition),
             "definition": definition,
             "by": "you",
             "at": "2026-01-01T00:00:00Z",

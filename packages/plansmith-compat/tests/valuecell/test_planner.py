@@ -16,7 +16,7 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.limits import Limits
-from plansmith.plan.schedules import Missed, Overlap
+from plansmith.schedules.schedule import Missed, Overlap
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import (

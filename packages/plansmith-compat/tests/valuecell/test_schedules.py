@@ -26,8 +26,8 @@ from tests.valuecell.test_planner import (
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
 from plansmith.plan.events import Actor
-from plansmith.plan.schedules import Schedule
 from plansmith.ports import Document
+from plansmith.schedules.schedule import Schedule
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import PlanService, RemoteConnections, TaskPattern

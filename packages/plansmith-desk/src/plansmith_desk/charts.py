@@ -30,8 +30,8 @@ COLOURS: Final = (
     *("#7A5195", "#4D4D4D", "#B2182B", "#1B7837", "#8C510A", "#01665E"),
 )
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
-_MOST_SLICES: Final = 12
-_MOST_BYTES: Final = 20_000_000
+_MAX_SLICES: Final = 12
+_MAX_BYTES: Final = 20_000_000
 _DEFAULT: Final = "chart.svg"
 _ID: Final = re.compile(r"(?:.*[\W_])?id|.*编号", re.IGNORECASE)
 _COLUMN: Final = ts.string("A column of the rows.", minLength=1)
@@ -120,7 +120,7 @@ class ChartTools(ts.ToolSet):
         data = svg.encode() if ending == "svg" else _png(svg)
         over = given.get("overwrite", False)
         path: str = given.get("path") or (_DEFAULT if over else self._free(data))
-        done = self._folder.write(path, data, overwrite=over, most=_MOST_BYTES)
+        done = self._folder.write(path, data, overwrite=over, most=_MAX_BYTES)
         result: dict[str, Json] = {
             "path": self._folder.plain(path),
             "bytes": len(data),
@@ -135,7 +135,7 @@ class ChartTools(ts.ToolSet):
         name, number = _DEFAULT, 1
         while os.path.lexists(self._folder.root / name):
             with suppress(ToolFailed):  # a folder, a link, or a file too large to be ours
-                if self._folder.read(name, most=_MOST_BYTES) == data:
+                if self._folder.read(name, most=_MAX_BYTES) == data:
                     break
             number += 1
             name = f"chart-{number}.svg"
@@ -217,10 +217,10 @@ def _slices(
     if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
         message = Sentence("shares need values that are not negative, and not all zero")
         raise ToolFailed(message, hint=Sentence("draw bars instead"))
-    if len(pairs) > _MOST_SLICES:
+    if len(pairs) > _MAX_SLICES:
         pairs.sort(key=lambda pair: -pair[1])
-        rest = pairs[_MOST_SLICES - 1 :]
-        pairs = [*pairs[: _MOST_SLICES - 1], ("other", sum(value for _, value in rest))]
+        rest = pairs[_MAX_SLICES - 1 :]
+        pairs = [*pairs[: _MAX_SLICES - 1], ("other", sum(value for _, value in rest))]
         notes.append(f"the {len(rest)} smallest shares are drawn together as other")
     names = tuple(name for name, _ in pairs)
     return names, [Series(series[0].name, tuple(value for _, value in pairs))]

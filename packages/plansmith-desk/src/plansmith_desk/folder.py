@@ -20,7 +20,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_held, is_protected
 
 _DEEPEST: Final = 16
-_LONGEST_NAME: Final = 200
+_MAX_NAME: Final = 200
 # What SQLite keeps beside a database, and takes for a part of it.
 _BESIDE: Final = ("-wal", "-journal", "-shm")
 # Not blocking, so that a pipe in the place of a file cannot hold a thread.
@@ -220,7 +220,7 @@ def _check(name: str, part: str) -> None:
         raise _refused(name, "is hidden", "names that begin with a dot are not allowed")
     if "\\" in part or any(unicodedata.category(char) in ("Cc", "Cf") for char in part):
         raise _refused(name, "has a character that is not allowed in names", "use plain letters")
-    if len(part.encode()) > _LONGEST_NAME or part != part.strip():
+    if len(part.encode()) > _MAX_NAME or part != part.strip():
         raise _refused(name, "is not a usable name", "use a shorter one without outer spaces")
 
 

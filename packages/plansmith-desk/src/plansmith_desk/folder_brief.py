@@ -27,8 +27,8 @@ from plansmith_desk.toolset import Job
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
 from plansmith_planner.language.characters import HAN
 
-_MOST_FILES: Final = 2_000
-_MOST_SEEN: Final = 20_000
+_MAX_FILES: Final = 2_000
+_MAX_SEEN: Final = 20_000
 # Plansmith's own files, and what SQLite keeps beside a database.
 _OWN: Final = re.compile(
     r"(?:^|/)plansmith\.(?:toml|db)$|\.(?:db|sqlite3?|db3)-(?:wal|shm|journal)$"
@@ -36,7 +36,7 @@ _OWN: Final = re.compile(
 _BUDGET: Final = 400  # tokens, about
 _NAMES: Final = 240  # of them for names
 _NEAR_BUDGET: Final = 120
-_MOST_NEAR: Final = 4
+_MAX_NEAR: Final = 4
 _CROWD: Final = 12  # files of one place that are told
 _RARE: Final = 3  # entries that share a word which still tells them from others
 _WORD: Final = re.compile(r"[a-z]{3,}|\d{2,}")
@@ -61,9 +61,9 @@ class FolderBrief:
         return [ContextBlock(title, "\n".join(some), "files") for title, some in blocks if some]
 
     def _lines(self, query: str, token_limit: int) -> BriefLines:
-        walked = islice(self._folder.walk("."), _MOST_SEEN)
+        walked = islice(self._folder.walk("."), _MAX_SEEN)
         own = (each for each in walked if not _OWN.search(each[0]) and not is_held(each[1]))
-        files = [*islice(own, _MOST_FILES)]
+        files = [*islice(own, _MAX_FILES)]
         known, reading = self._known, Reading(self._folder)
         self._known = {}
         entries: list[Entry] = []
@@ -147,7 +147,7 @@ def _near(left: Sequence[Entry], entries: Sequence[Entry], request: str) -> list
         for each in left
     }
     order = sorted(left, key=lambda each: (-weight[each.path], each.path))
-    return [each for each in order if weight[each.path]][:_MOST_NEAR]
+    return [each for each in order if weight[each.path]][:_MAX_NEAR]
 
 
 def is_named(path: str, request: str) -> bool:
@@ -180,18 +180,18 @@ _HEAD: Final = 100_000  # bytes read of a larger one
 _TITLE: Final = 4_096
 _LARGEST_DATABASE: Final = 50_000_000
 _LARGEST_PAPER: Final = 5_000_000
-_MOST_ROWS: Final = 2_000
+_MAX_ROWS: Final = 2_000
 _SURE_FROM: Final = 1_000  # rows of which all values are as good as known
-_MOST_COLUMNS: Final = 16
-_MOST_VALUES: Final = 6
-_LONGEST: Final = 40
-_LONGEST_TITLE: Final = 60
+_MAX_COLUMNS: Final = 16
+_MAX_VALUES: Final = 6
+_MAX_LENGTH: Final = 40
+_MAX_TITLE: Final = 60
 _LOOKED_AT: Final = 20  # values among which the shortest example is sought
 _DIGITS: Final = re.compile(r"[\d.,:/+ T年月日-]+")
 # What one request may read: a folder full of large files is told by names.
-_MOST_BYTES: Final = 6_000_000
-_MOST_READ: Final = 120
-_MOST_PAPERS: Final = 6
+_MAX_BYTES: Final = 6_000_000
+_MAX_READ: Final = 120
+_MAX_PAPERS: Final = 6
 _SECONDS: Final = 1.0
 _SECONDS_ALL: Final = 3.0
 # What is in such a file is nobody's business before a person asks for it.
@@ -221,7 +221,7 @@ class Reading:
     def __init__(self, folder: Folder, *, seconds: float = _SECONDS_ALL) -> None:
         self.folder = folder
         self._end = time.monotonic() + seconds
-        self._bytes, self._files, self._papers = _MOST_BYTES, _MOST_READ, _MOST_PAPERS
+        self._bytes, self._files, self._papers = _MAX_BYTES, _MAX_READ, _MAX_PAPERS
 
     @property
     def seconds(self) -> float:
@@ -280,7 +280,7 @@ def _file_entries(path: str, size: int, reading: Reading) -> Iterator[Entry]:
 def _title(text: str) -> str:
     lines = (line.strip(" \t#*=-_<>!") for line in visible(text).splitlines())
     first = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if HAN.search(first) else 1))
+    return clip(" ".join(first.split()), _MAX_TITLE // (2 if HAN.search(first) else 1))
 
 
 def _table_entries(path: str, _: int, reading: Reading) -> Iterator[Entry]:
@@ -290,7 +290,7 @@ def _table_entries(path: str, _: int, reading: Reading) -> Iterator[Entry]:
             detail = ""
             if reading.seconds:
                 with suppress(PlansmithError):  # such as a view that never ends: others are told
-                    data, count = copy.head(table, rows=_MOST_ROWS)
+                    data, count = copy.head(table, rows=_MAX_ROWS)
                     whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
                     detail = _columns(data, whole=whole)
             yield Entry(f"{path}/{table}", detail)
@@ -300,7 +300,7 @@ def _columns(data: Data, *, whole: bool) -> str:
     """Returns each column with all its values or some; no counts: they change all the time."""
     texts = [
         _column(name, kind, [row[place] for row in data.rows], whole=whole)
-        for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS])
+        for place, (name, kind) in enumerate(data.columns[:_MAX_COLUMNS])
     ]
     more = len(data.columns) - len(texts)
     texts += [f"and {more} more columns"] if more > 0 else []
@@ -309,10 +309,10 @@ def _columns(data: Data, *, whole: bool) -> str:
 
 def _column(name: str, kind: str, values: Sequence[Any], *, whole: bool) -> str:
     distinct = dict.fromkeys(each for each in values if each is not None and each != "")
-    texts = [_short(each) for each in list(distinct)[: _MOST_VALUES + 1]]
-    if whole and kind in ("text", "boolean") and 0 < len(texts) <= _MOST_VALUES:
+    texts = [_short(each) for each in list(distinct)[: _MAX_VALUES + 1]]
+    if whole and kind in ("text", "boolean") and 0 < len(texts) <= _MAX_VALUES:
         listed = "/".join(texts)
-        if len(listed) <= 2 * _LONGEST and len(values) > len(texts):
+        if len(listed) <= 2 * _MAX_LENGTH and len(values) > len(texts):
             return f"{_plain(name)} ({listed})"
     return f"{_plain(name)} ({examples(list(distinct))})" if texts else _plain(name)
 
@@ -330,7 +330,7 @@ def _short(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.12g}"
-    return clip(_plain(str(value)), _LONGEST)
+    return clip(_plain(str(value)), _MAX_LENGTH)
 
 
 def _plain(text: str) -> str:

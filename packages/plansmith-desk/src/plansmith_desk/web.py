@@ -256,7 +256,7 @@ _HEADERS: Final = {
 }
 
 
-_LONGEST: Final = 4_000
+_MAX_LENGTH: Final = 4_000
 _PORTS: Final = {"http": 80, "https": 443}
 _HINT: Final = Sentence("such as https://example.com/page")
 # Networks that carry an address of another network inside, by which a private one can be reached.
@@ -284,7 +284,7 @@ class Address:
 
 def address_of(url: str) -> Address:
     """Parses an address; refuses misleading ones."""
-    if len(url) > _LONGEST or any(ord(char) < 33 for char in url):
+    if len(url) > _MAX_LENGTH or any(ord(char) < 33 for char in url):
         raise ToolFailed(Sentence("the address has spaces or is too long"), hint=_HINT)
     try:
         parts = urlsplit(url)

@@ -19,9 +19,9 @@ from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
 
-_MOST_ROUNDS: Final = 8
-_MOST_OPTIONS: Final = 20
-_MOST_NESTED: Final = 3
+_MAX_ROUNDS: Final = 8
+_MAX_OPTIONS: Final = 20
+_MAX_NESTED: Final = 3
 _S = TypeVar("_S", bound=StepFields)
 _INTEGER: Final = re.compile(r"[+-]?\d{1,18}(?:\.0{1,6})?")
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,2})?")
@@ -94,7 +94,7 @@ class _Fixer:
 
     def _fix_inputs(self, step: ToolStep, tool: KnownTool) -> ToolStep:
         inputs: Json = step.inputs
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             before = inputs
             inputs, changes = _convert(self._rename_arguments(step, inputs, tool), tool.inputs)
             for path, was, became in changes:
@@ -159,7 +159,7 @@ class _Fixer:
         self.ids.add(step_id)
         fields: dict[str, Any] = {"id": step_id, "question": escape_text(text)}
         options = about.get("enum")
-        if isinstance(options, list) and 0 < len(options) <= _MOST_OPTIONS:
+        if isinstance(options, list) and 0 < len(options) <= _MAX_OPTIONS:
             are_texts = all(isinstance(each, str) for each in options)
             fields["options"] = tuple(options) if are_texts else ()
         if about and not any(flaws(about)):
@@ -191,7 +191,7 @@ _Change = tuple[Path, Json, Json]  # the place in the inputs, the value before a
 def _convert(inputs: Json, schema: Compiled, nested: int = 0) -> tuple[Json, list[_Change]]:
     """Converts wrong values to right ones where that is harmless; returns the changes too."""
     changes: list[_Change] = []
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         arguments = Placeholders(inputs)
         faults = certain_errors(schema, arguments) or ()
         tries = (_conversion(inputs, schema, arguments, fault, nested) for fault in faults)
@@ -214,7 +214,7 @@ def _conversion(
             continue
         made = _put(inputs, real, candidate if LITERAL in real else literal(candidate))
         changes: list[_Change] = [(real, value, candidate)]
-        if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
+        if nested < _MAX_NESTED and isinstance(candidate, (dict, list)):
             made, deeper = _convert(made, schema, nested + 1)
             changes += deeper
         left = certain_errors(schema, Placeholders(made))

@@ -14,7 +14,7 @@ from plansmith.text import visible
 from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.questions import STEP, read_question, small_talk, without_courtesies
 
-_LONGEST: Final = 200  # whatever is longer says more than these rules understand
+_MAX_LENGTH: Final = 200  # whatever is longer says more than these rules understand
 
 
 class Instant(NamedTuple):
@@ -34,7 +34,7 @@ async def instant(
     accept is left to the model.
     """
     text = request.strip()
-    if not 0 < len(text) <= _LONGEST or visible(text) != text or "\n" in text:
+    if not 0 < len(text) <= _MAX_LENGTH or visible(text) != text or "\n" in text:
         return None
     chinese = HAN.search(text) is not None or locale.startswith("zh")
     talk = small_talk(text, [each.name for each in tools], chinese=chinese)

@@ -260,11 +260,11 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
     assert (await _findings(url))["threads"].message == "5 threads read, 0 damaged"
     with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
         file.execute(
-            "UPDATE records SET body = replace(body, 'Rome', 'Oslo') WHERE name = 'altered 4'"
+            "UPDATE documents SET body = replace(body, 'Rome', 'Oslo') WHERE name = 'altered 4'"
         )
-        file.execute("DELETE FROM records WHERE name = 'cut 8'")
-        file.execute("DELETE FROM records WHERE name = 'holed 2'")
-        file.execute("UPDATE records SET label = 'eve', body = '{}' WHERE name = 'listed'")
+        file.execute("DELETE FROM documents WHERE name = 'cut 8'")
+        file.execute("DELETE FROM documents WHERE name = 'holed 2'")
+        file.execute("UPDATE documents SET label = 'eve', body = '{}' WHERE name = 'listed'")
     found = await _findings(url)
     messages = {name: found[f"thread {name}"].message for name in ("altered", "cut", "holed")}
     assert messages == {

@@ -15,7 +15,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.planning import Times
 from plansmith.report.build import load_report
 from plansmith.report.markdown import answer_markdown, to_markdown
-from plansmith.runs.replan import Rounds
+from plansmith.runs.replan import IterationRules
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith_cli.replay import replay
 from plansmith_planner.threads.memory import RunDigest, why
@@ -248,7 +248,7 @@ async def test_a_failed_step_without_another_plan_still_gives_a_reply_from_what_
         flaky(),
         model=scripted(FAILING, *["no plan"] * 3),
         report_model=writer,
-        rounds=Rounds(partial_reply=True),
+        iterations=IterationRules(partial_reply=True),
     )
     run = await app.run((await app.plan("go")).id)
     assert run.status is RunStatus.PARTLY_DONE
@@ -269,7 +269,7 @@ async def test_no_reply_is_made_up_when_nothing_has_finished(scripted: Script) -
         flaky(),
         model=scripted(only, *["no plan"] * 3),
         report_model=scripted(),
-        rounds=Rounds(partial_reply=True),
+        iterations=IterationRules(partial_reply=True),
     )
     run = await app.run((await app.plan("go")).id)
     assert (run.status, run.steps["r"].status) == (RunStatus.FAILED, "skipped")

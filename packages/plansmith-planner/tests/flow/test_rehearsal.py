@@ -157,7 +157,7 @@ async def test_at_most_twenty_calls_of_a_plan_are_part_of_a_rehearsal() -> None:
     sheet = Sheet()
     async with Plansmith(tools=[sheet]) as smith:
         await smith.check(Plan.model_validate(asks(*map(str, range(50)))))
-    assert len(sheet.rehearsed) == rehearsal.MOST_STEPS == 20
+    assert len(sheet.rehearsed) == rehearsal.MAX_STEPS == 20
 
 
 async def test_a_plan_that_a_person_submits_or_edits_is_shown_with_what_its_rehearsal_says() -> (

@@ -17,11 +17,11 @@ from plansmith.clock import SystemClock
 from plansmith.engine.budget import Budget, Reservation
 from plansmith.engine.journal import Journal
 from plansmith.errors import Refused, ToolFailed
+from plansmith.plan.capability import Capabilities
 from plansmith.plan.events import ChangesAsked, ReviewAsked, RunPaused, StepReused
 from plansmith.plan.limits import BudgetLimits
 from plansmith.ports import Usage
 from plansmith.review.coverage import PlanCalls, compare_with_approved
-from plansmith.review.policy import Environment
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
@@ -166,7 +166,7 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     base = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
 
     def calls(each: Plan) -> PlanCalls:
-        return PlanCalls(each, Environment(specs))
+        return PlanCalls(each, Capabilities(specs))
 
     def asks(after: Plan) -> bool:
         return bool(compare_with_approved(calls(base), calls(after)).reasons)

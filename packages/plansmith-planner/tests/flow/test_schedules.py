@@ -18,10 +18,10 @@ from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, Stal
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import Origin
-from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call
 from plansmith.runs.template_book import TemplateBook
+from plansmith.schedules.schedule import Fire, FireState, Schedule
 from plansmith.schedules.service import Schedules
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_cli.replay import replay

@@ -371,7 +371,7 @@ async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
     app = app_of(tools, clock=clock)
     poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
     run = await app.runs.run(await started(app, plan(poll, STOCK)), parks=True)
-    await app.runs.stopping.skip(run.id, "poll/2", by="ada")
+    await app.runs.skip(run.id, "poll/2", by="ada")
     run = await app.runs.run(run.id, parks=True)
     assert run.status.over
     assert run.wakes_at is None

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -43,7 +43,7 @@ def finished_run(run: str, *, result: Json, at: datetime = START) -> list[Event]
     bodies: Sequence[AnyBody] = (
         RunCreated(request="measure"),
         PlanProposed(plan=plan),
-        StepReused(step="a", result=content_hash(result), run="another"),
+        StepReused(step="a", result=canonical_hash(result), run="another"),
         RunFinished(status="done"),
     )
     events: list[Event] = []
@@ -68,7 +68,7 @@ class DurableStoreContract:
             events = await store.events("a")
             assert list(events) == journal("a", 40)
             verify_chain(events)
-            assert await store.get(content_hash({"n": LONG})) == {"n": LONG}
+            assert await store.get(canonical_hash({"n": LONG})) == {"n": LONG}
             await store.append(journal("a", 41)[40:])
 
         self._play(write)
@@ -99,7 +99,7 @@ class DurableStoreContract:
         assert [type(each) for each in outcomes if each] == [StaleWriter]
         assert len(await store.runs()) == 21
         with pytest.raises(JournalDamaged):
-            await store.get(content_hash({"never": LONG}))
+            await store.get(canonical_hash({"never": LONG}))
 
     @on_new_store
     async def test_an_event_of_another_history_is_refused(self, store: Store) -> None:
@@ -214,7 +214,7 @@ class DurableStoreContract:
             assert list(await store.runs()) == ["open", "young"]
             assert await verify(store, "young") == 4
             with pytest.raises(JournalDamaged):
-                await store.get(content_hash(f"only old {LONG}"))
+                await store.get(canonical_hash(f"only old {LONG}"))
             assert await store.prune(START) == 0
 
         self._play(write)
@@ -245,7 +245,7 @@ class DurableStoreContract:
         async def read(store: Store) -> None:
             assert list(await store.events("a")) == [events[0], fact]
             await store.prune(START)
-            assert await store.get(content_hash(f"made {LONG}")) == f"made {LONG}"
+            assert await store.get(canonical_hash(f"made {LONG}")) == f"made {LONG}"
             kept = await store._query("SELECT body FROM set_aside ORDER BY id", {})
             assert [(each.body_text.decode(),) for each in events[1:]] == kept
 

@@ -18,7 +18,7 @@ from tests.waiting import until
 
 from plansmith.engine.journal import load_results
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -189,7 +189,7 @@ async def test_an_altered_record_says_so_when_its_body_is_read(tmp_path: Path) -
     await store.put_documents([document("a"), document("b")])
     await store.close()
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE records SET body = body || ' ' WHERE name = 'a'")
+        file.execute("UPDATE documents SET body = body || ' ' WHERE name = 'a'")
     store = SqliteStore(path)
     a, b = await store.documents("note")
     assert (a.altered, b.altered) == (True, False)
@@ -334,7 +334,7 @@ async def test_many_values_come_in_their_order_as_objects_of_their_own(
         assert second == values[3]
         assert await store.get_many([digests[3]]) == [values[3]]
         await store.put(values[3])  # from now on cached
-    gone = content_hash("gone")
+    gone = canonical_hash("gone")
     with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
         await store.get_many([digests[0], gone])
     await store.close()

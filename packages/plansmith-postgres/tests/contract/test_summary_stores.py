@@ -22,10 +22,10 @@ from plansmith.app import Plansmith
 from plansmith.plan.events import Event, next_event
 from plansmith.plan.planning import ModelUse, PlanningFigures
 from plansmith.plan.run import Run
-from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.summary import RunSummary
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call, Usage
+from plansmith.schedules.schedule import Fire, FireState, Schedule
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sql import OVER_BEFORE, Change, Parameters

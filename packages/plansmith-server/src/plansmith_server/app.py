@@ -42,10 +42,10 @@ PAGES: Final = tuple(sorted(_FOUND, key=lambda each: _NOT_API.index(each.path)))
 ROUTES: Final = tuple(each for each in api.ROUTES if each.path not in _NOT_API)
 Resource = Callable[[], Any]
 # What is kept for all clients of a tenant; of whoever has the most, the oldest goes.
-MOST_BYTES: Final = 16_000_000
+MAX_BYTES: Final = 16_000_000
 _LARGEST_ANSWER: Final = 1_000_000
 _ENTRY_BYTES: Final = 2_000
-_LONGEST_KEY: Final = 200
+_MAX_KEY: Final = 200
 _KEPT_S: Final = 24 * 3600.0
 
 
@@ -194,8 +194,8 @@ class Idempotency:
         self, key: str, place: str, body: bytes, handle: Callable[[], Awaitable[Response]]
     ) -> Response:
         """Returns the response of the first request with this key, or handles it now."""
-        if len(key) > _LONGEST_KEY:
-            why = Sentence("an Idempotency-Key has at most {count} characters", count=_LONGEST_KEY)
+        if len(key) > _MAX_KEY:
+            why = Sentence("an Idempotency-Key has at most {count} characters", count=_MAX_KEY)
             raise HttpProblem(422, "invalid_input", why)
         digest = sha256(body).hexdigest()
         known = self._answers.get((place, key))
@@ -241,7 +241,7 @@ class Idempotency:
         self._sizes[client] += (kept.size if kept else 0) - (before.size if before else 0)
         if kept is not None:
             self._answers[name] = kept
-        if self.size > MOST_BYTES:
+        if self.size > MAX_BYTES:
             [(most, _)] = self._sizes.most_common(1)
             done = (each for each, answer in self._answers.items() if answer.future.done())
             oldest = next((each for each in done if each[0].partition(" ")[0] == most), None)

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar
 
 from plansmith import errors as err
 from plansmith.app import Plansmith
-from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.journal import Journal
 from plansmith.engine.ownership import Ownership
+from plansmith.plan.events import SYSTEM
 from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -26,7 +27,7 @@ from plansmith_server.ports import Teams
 _AT_ONCE: Final = 50
 _LOOK_S: Final = 2.0
 _FIRST_WAIT_S: Final = 0.05
-_LONGEST_WAIT_S: Final = 2.0
+_MAX_WAIT_S: Final = 2.0
 _TIDY_S: Final = 600.0
 _T = TypeVar("_T")
 
@@ -58,7 +59,7 @@ class RunCarrier:
             except err.PlansmithError as error:
                 self._log.warning(away, error=str(error), **about)
             await self._clock.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT_S)
+            wait = min(wait * 2, _MAX_WAIT_S)
 
     def send(self, run_id: str) -> None:
         """Has a worker go on with a run soon; harmless if one is about to."""
@@ -214,7 +215,7 @@ class BackgroundRuns:
         if run.options.thread and isinstance(move, MakePlan):
             await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
         if move == MakePlan() and not run.options.mode:
-            await smith.runs.planning.plan(journal)
+            await smith.runs.planning.make_next_plan(journal)
             return journal.run
         smith.runs.journals.keep_new(journal)
         return await smith.runs.run(run_id, parks=True)

@@ -18,10 +18,10 @@ from pydantic import (
 from plansmith.plan.data import Flag, Json, StrictInt
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
-from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
+from plansmith.schedules.schedule import Missed, Overlap
 from plansmith_planner.dialect import dialect_names
-from plansmith_planner.threads.thread import LONGEST
+from plansmith_planner.threads.thread import MAX_LENGTH
 
 
 class Input(BaseModel):
@@ -125,15 +125,15 @@ class NewRun(RequestOptions, json_schema_extra=_example(request="Which files men
             return self
         if self.plan is not None or self.request is None:
             raise ValueError("a conversation takes a request in words, not a plan")
-        if len(self.request) > LONGEST:
-            raise ValueError(f"a message has at most {LONGEST:,} characters")
+        if len(self.request) > MAX_LENGTH:
+            raise ValueError(f"a message has at most {MAX_LENGTH:,} characters")
         return self
 
 
 class NewMessage(RequestOptions, json_schema_extra=_example(text="Which of them are of May?")):
     """A message in a conversation; the options count if it is taken for a new request."""
 
-    text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
+    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH, pattern=r"\S")]
 
 
 class PlanBody(Input, json_schema_extra=_example(plan=_PLAN)):

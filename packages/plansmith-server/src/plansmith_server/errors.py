@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from plansmith import errors as err
 from plansmith.plan.data import Json, stored_json
-from plansmith.plan.limits import broken_rule
 from plansmith.plan.problem import Problem, unusable
 from plansmith.plan.sentence import LANGUAGES, Sentence, in_language, language_of
+from plansmith.plan.validation_errors import broken_rule
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {

@@ -21,7 +21,7 @@ from plansmith_planner.stages import StageLine
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
 # About how much is kept: of a longer journal, what is asked for next.
-MOST_BYTES: Final = 16_000_000
+MAX_BYTES: Final = 16_000_000
 _EVENT_BYTES: Final = 1_000
 
 
@@ -50,14 +50,14 @@ class EventReader:
             return found
 
     async def _read_on(self, run: str, number: int) -> None:
-        if self._bytes > MOST_BYTES // 2:
+        if self._bytes > MAX_BYTES // 2:
             self._events.clear()
             self._texts.clear()
             self._bytes = 0
         for event in await self._store.events(run, after=number - 1):
             self._events[run, event.number] = event
             self._bytes += len(event.body_text) + _EVENT_BYTES
-            if self._bytes > MOST_BYTES:
+            if self._bytes > MAX_BYTES:
                 return
 
     def text(self, event: Event, position: int, language: str) -> str:

@@ -34,7 +34,7 @@ from plansmith_server.team.notices import Notices
 from plansmith_server.views import JsonObject, run_row, run_view
 
 _KEPT: Final = 2_000
-_LONGEST: Final = 300
+_MAX_LENGTH: Final = 300
 
 
 class ModelDownloads:
@@ -277,6 +277,6 @@ class ServerState:
 
 def _valid_id(run_id: str) -> str:
     """Refuses what cannot be the id of a run, before a store is asked."""
-    if len(run_id) > _LONGEST or not run_id.isprintable():
+    if len(run_id) > _MAX_LENGTH or not run_id.isprintable():
         raise not_found("run", run_id)
     return run_id

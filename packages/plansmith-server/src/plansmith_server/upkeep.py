@@ -50,7 +50,7 @@ async def _carry_runs(state: ServerState) -> None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
         found = await journals.store_retry.until_done(journals.ownership.processes)
-        others = {each.beat.process: each.beat.about.kind for each in found if each.lives}
+        others = {each.heartbeat.process: each.heartbeat.about.kind for each in found if each.lives}
         others.pop(journals.ownership.me(), None)
         if "server" in others.values():
             state.ready = True
@@ -173,7 +173,7 @@ async def _fire_schedules(state: ServerState) -> None:
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
             schedules.execute = state.background.until_rest
-        await in_role(journals.ownership, f"schedules {journals.folder}", schedules.keep)
+        await in_role(journals.ownership, f"schedules {journals.folder}", schedules.run_forever)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))
 

@@ -18,7 +18,7 @@ from plansmith.engine.journal import load_results
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.formats.native import read_plan
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, Capabilities, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.ids import call_key, root_of
@@ -32,7 +32,7 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
-from plansmith.review.policy import Environment, active_steps
+from plansmith.review.policy import active_steps
 from plansmith.runs.revision import everything_done, results_to_reuse
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.dialect import dialect
@@ -423,7 +423,7 @@ async def effects_view(
     by_step: dict[str, str] = {}
     specs = await known_tools(smith)
     agents = {spec.name: spec for spec in smith.runs.registry.agents()}
-    known = Environment(specs, agents)
+    known = Capabilities(specs, agents)
     for step in plan.steps if plan else ():
         if step.disabled:
             continue

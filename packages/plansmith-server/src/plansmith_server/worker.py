@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from plansmith.engine.journal import SYSTEM
 from plansmith.errors import PlansmithError
+from plansmith.plan.events import SYSTEM
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.sentence import Sentence
 from plansmith.run_queue import QueueLimits
@@ -67,8 +67,10 @@ class Worker:
 
     async def _workers(self) -> dict[str, int]:
         """Returns the living processes that take runs, and how many each takes at once."""
-        beats = [each.beat for each in await self._journals.ownership.processes() if each.lives]
-        takes = {each.process: each.about.runs for each in beats}
+        heartbeats = [
+            each.heartbeat for each in await self._journals.ownership.processes() if each.lives
+        ]
+        takes = {each.process: each.about.runs for each in heartbeats}
         return {process: runs for process, runs in takes.items() if runs}
 
     async def _advance(self, run_id: str) -> None:

@@ -228,7 +228,7 @@ async def test_a_full_server_closes_who_asks_nothing(tmp_path: Path) -> None:
 async def test_of_many_streams_at_once_none_is_one_too_many_and_long_paths_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "MOST_STREAMS", 5)
+    monkeypatch.setattr(events, "MAX_STREAMS", 5)
     async with serving(tmp_path) as house:
         begun = asyncio.Event()
 

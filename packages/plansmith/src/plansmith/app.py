@@ -333,7 +333,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.pause(run.id, reason="wait for the price")
         """
-        return await self.runs.stopping.pause(run_id, by=by, reason=reason)
+        return await self.runs.pause(run_id, by=by, reason=reason)
 
     async def resume(self, run_id: str, *, by: Who = "", force: bool = False) -> Run:
         """Ends the pause of a run; call `run` to execute it.
@@ -345,7 +345,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.resume((await smith.pause(run.id)).id)
         """
-        return await self.runs.stopping.resume(run_id, by=by, force=force)
+        return await self.runs.resume(run_id, by=by, force=force)
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
         """Stops a run for good.
@@ -355,7 +355,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.cancel(run.id, reason="no longer needed")
         """
-        return await self.runs.stopping.cancel(run_id, by=by, reason=reason)
+        return await self.runs.cancel(run_id, by=by, reason=reason)
 
     async def rerun(self, run_id: str, *, by: Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results.

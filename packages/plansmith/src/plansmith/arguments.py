@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run_options import Team
     from plansmith.review import settings as review
     from plansmith.review.settings import ReviewPolicy
-    from plansmith.runs.replan import Rounds
+    from plansmith.runs.replan import IterationRules
     from plansmith.store import journals_only
     from plansmith.tools import functions
 else:
@@ -72,7 +72,7 @@ class Options(TypedDict, total=False):
         policy: What needs a person's review.
         ask_also: Returns further reasons to review a plan.
         limits: How many steps run at once, how often calls are tried, how long a run waits.
-        rounds: How a run is planned again once all steps of a plan have run.
+        iterations: How a run is planned again once all steps of a plan have run.
         budget: What one run may use.
         shared_budget: What all runs together may use.
         price_per_million: The price of a million tokens in US dollars, if it is not known.
@@ -94,7 +94,7 @@ class Options(TypedDict, total=False):
     policy: ReviewPolicy
     ask_also: Callable[[Plan], Sequence[str]]
     limits: Limits
-    rounds: Rounds
+    iterations: IterationRules
     budget: BudgetLimits
     shared_budget: BudgetLimits
     price_per_million: Decimal | None

@@ -63,7 +63,7 @@ def make_runs(given: Arguments) -> RunService:
         planner=given.planner,
         writer=given.writer,
         limits=limits.replace(data_free=tuple(free)),
-        rounds=options.get("rounds"),
+        iterations=options.get("iterations"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
         standing=partial(approval_of_run, intake),

@@ -19,7 +19,16 @@ from plansmith.plan.briefs import (
     TriageBrief,
     Usage,
 )
-from plansmith.store_ports import Beat, Claim, Document, Finding, JournalStore, News, Sound, Store
+from plansmith.store_ports import (
+    Claim,
+    Document,
+    Finding,
+    Heartbeat,
+    IntactPart,
+    JournalStore,
+    News,
+    Store,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,18 +41,18 @@ if TYPE_CHECKING:
 
 # Re-exported: what prompts have, and the ports of stores.
 __all__ = [
-    "Beat",
     "Brief",
     "Claim",
     "ContextBlock",
     "Document",
     "Finding",
+    "Heartbeat",
+    "IntactPart",
     "JournalStore",
     "Message",
     "News",
     "PlanBrief",
     "ReplyBrief",
-    "Sound",
     "Store",
     "TriageBrief",
     "Usage",
@@ -140,7 +149,7 @@ class ChatModel(Protocol):
 
 
 Advice = Literal["replan", "finish"]
-MOST_QUESTIONS: Final = 20  # of one call
+MAX_QUESTIONS: Final = 20  # of one call
 _ASKED: Final = "plansmith call asked"
 
 
@@ -224,8 +233,8 @@ class Call:
         self._asked.append(mark)
         if place < len(known):
             return known[place]
-        if len(answers) >= MOST_QUESTIONS:
-            raise ToolFailed(f"it asks more than {MOST_QUESTIONS} questions")
+        if len(answers) >= MAX_QUESTIONS:
+            raise ToolFailed(f"it asks more than {MAX_QUESTIONS} questions")
         kept: Json = [[*each] for each in answers]
         state: Json = {"kind": _ASKED, "question": mark, "answers": kept}
         raise InputNeeded(question, options=options, schema=schema, state=state)

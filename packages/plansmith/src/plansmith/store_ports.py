@@ -144,18 +144,18 @@ class ProcessInfo:
     at: str = ""
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """A process that renews its lease: how often it has, and how many seconds ago it last did."""
 
     process: str
     about: ProcessInfo
     version: str
     lease_s: float
-    beats: int = 0
+    renewals: int = 0
     silent_s: float = 0.0
 
 
-class Sound(NamedTuple):
+class IntactPart(NamedTuple):
     """The trustworthy part of a journal: its events up to the first damage, and the damage.
 
     `last` is the number of the last event that was written, even if it cannot be read.
@@ -241,9 +241,9 @@ class Store(JournalStore, Protocol):
         before: A moment.
         owner: The process that claims the run.
         instead_of: The term of the claim that this one replaces.
-        beats: How often the present owner has renewed its lease; -1 if that does not matter.
+        renewals: How often the present owner has renewed its lease; -1 if that does not matter.
         unfinished: Whether the run was left in the middle.
-        beat: The process, and what it tells about itself.
+        heartbeat: The process, and what it tells about itself.
         documents: Named documents; the first version of a name is 1.
         kind: The kind of documents.
         name: The name of a document, unique in its kind.
@@ -314,7 +314,7 @@ class Store(JournalStore, Protocol):
 
     # Repair of a journal.
 
-    async def sound(self, run: str) -> Sound:
+    async def intact_part(self, run: str) -> IntactPart:
         """Returns the events of a run up to the first that is missing or altered."""
         ...
 
@@ -419,10 +419,12 @@ class Store(JournalStore, Protocol):
 
     # Which process executes a run, which is not in the journal, and which processes live.
 
-    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
+    async def claim(
+        self, run: str, owner: str, *, instead_of: int = 0, renewals: int = -1
+    ) -> Claim:
         """Claims a run that nobody owns, or that is claimed under the term `instead_of`.
 
-        With `beats`, it does so only if the present owner has not renewed its lease since that
+        With `renewals`, it does so only if the present owner has not renewed its lease since that
         number. Returns the claim that holds now.
         """
         ...
@@ -439,10 +441,10 @@ class Store(JournalStore, Protocol):
         """Returns every claimed run with its claim, or only those of one owner."""
         ...
 
-    async def beat(self, beat: Beat) -> None:
+    async def renew_lease(self, heartbeat: Heartbeat) -> None:
         """Renews the lease of a process, and counts that."""
         ...
 
-    async def beats(self) -> Sequence[Beat]:
+    async def processes(self) -> Sequence[Heartbeat]:
         """Returns all processes; the store measures the times, not this machine."""
         ...

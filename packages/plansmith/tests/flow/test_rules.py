@@ -136,7 +136,7 @@ async def test_a_no_inside_a_repeated_template_leaves_out_only_what_acts(acts: b
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
 LIMITS = Limits(first_wait_s=0, data="show", grace_s=0.0)
 NEVER = 10**9
-MOST_TURNS = 200
+MAX_TURNS = 200
 LONG_PAUSE_S = 600
 Step = dict[str, Any]
 
@@ -395,7 +395,7 @@ class Household:
 
     async def _ended(self, run_id: str) -> Run:
         """Decides, answers and lets time pass until a run is over."""
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_TURNS):
             run = await self.app.get(run_id)
             if run.status.over:
                 return run

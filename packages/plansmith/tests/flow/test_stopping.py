@@ -191,7 +191,7 @@ async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
     app = place.enter()
     running = asyncio.create_task(app.run(run.id))
     await place.world.began.wait()
-    left = await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+    left = await place.enter().runs.skip(run.id, "w", by="ada")
     assert (left.step, left.with_it) == ("w", ("v",))
     now = await app.get(run.id)
     assert not now.paused
@@ -216,7 +216,7 @@ async def test_a_skip_races_the_start_of_its_step_and_one_of_them_wins() -> None
         for _ in range(turns):
             await asyncio.sleep(0)
         try:
-            await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+            await place.enter().runs.skip(run.id, "w", by="ada")
             skipped = True
         except Refused:
             skipped = False
@@ -236,7 +236,7 @@ async def test_a_skip_of_a_step_that_asks_answers_nothing() -> None:
     )
     app = place.enter()
     run = await app.run(run.id)
-    left = await app.runs.stopping.skip(run.id, "q", by="ada")
+    left = await app.runs.skip(run.id, "q", by="ada")
     assert left.with_it == ("w",)
     run = await place.enter().run(run.id)
     assert (run.status, place.world.calls) == (RunStatus.PARTLY_DONE, ["look"])
@@ -252,7 +252,7 @@ async def test_a_skip_of_a_question_inside_a_template_leaves_the_template_step_o
         plan({"id": "p", "template": "inner"}, {"id": "x", "tool": "look", "after": ["p"]})
     )
     run = await place.enter().run(run.id)
-    await place.enter().runs.stopping.skip(run.id, "p/q", by="ada")
+    await place.enter().runs.skip(run.id, "p/q", by="ada")
     run = await place.enter().run(run.id)
     assert place.world.calls == []
     assert run.steps["p"].status is StepStatus.SKIPPED
@@ -265,13 +265,13 @@ async def test_what_may_have_happened_cannot_be_skipped() -> None:
     run = await place.enter().run(run.id)
     assert run.steps["w"].status is StepStatus.UNKNOWN
     with pytest.raises(Refused, match="done, not_done or retry"):
-        await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+        await place.enter().runs.skip(run.id, "w", by="ada")
 
 
 async def test_a_run_of_which_everything_was_left_out_is_cancelled_and_not_failed() -> None:
     place = Place()
     run = await place.approved(plan({"id": "w", "tool": "write"}))
-    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+    await place.enter().runs.skip(run.id, "w", by="ada")
     run = await place.enter().run(run.id)
     assert (run.status, run.reason) == (RunStatus.CANCELLED, "left out by a person: w")
 
@@ -367,7 +367,7 @@ async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_ru
             lambda: app.pause(run.id, by=e.Actor(kind="person", name=odd)),
             lambda: app.pause(run.id, by=e.Actor(kind=odd)),
             lambda: app.cancel(run.id, reason=odd),
-            lambda: app.runs.stopping.skip(run.id, "q", by=odd),
+            lambda: app.runs.skip(run.id, "q", by=odd),
             lambda: app.answer(run.id, "q", "x", by=odd),
             lambda: app.submit(asking, by=odd),
         ]

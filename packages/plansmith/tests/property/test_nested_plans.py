@@ -264,7 +264,7 @@ class Teller:
             case "answer" if run.questions:
                 await self.answer(run, [*run.questions][choice % len(run.questions)], choice)
             case "skip":
-                await app.runs.stopping.skip(run.id, [*run.steps][choice % len(run.steps)])
+                await app.runs.skip(run.id, [*run.steps][choice % len(run.steps)])
             case "edit":
                 await app.edit(run.id, _edited(run.plan, choice))
             case "approve":

@@ -227,7 +227,7 @@ async def _cancel(session: Session, run: Run) -> Run:
 
 
 async def _skip(session: Session, run: Run) -> Run:
-    left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
+    left = await session.smith.runs.skip(run.id, session.args.step, by=session.by)
     session.say(Sentence("left out: {step}", step=safe(left.step)))
     if others := ", ".join(map(safe, left.with_it)):
         session.say(Sentence("and what needs it: {steps}", steps=others))

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from plansmith import Misconfigured, Plan
 from plansmith.plan.data import Json
-from plansmith.plan.schedules import Fire, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, make_timing, next_fires, zone_of
+from plansmith.schedules.schedule import Fire, FireState, Missed, Overlap, Schedule
 from plansmith.schedules.service import LOOK_S
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
@@ -278,7 +278,7 @@ async def _keep(session: Session) -> int | None:
 
     async def keep() -> None:
         session.say(Sentence("firing schedules; Ctrl-C stops, and open runs can be resumed later"))
-        await session.smith.schedules.keep(look_s=max(session.args.look, 0.1))
+        await session.smith.schedules.run_forever(look_s=max(session.args.look, 0.1))
 
     await stoppable(keep(), signal.SIGTERM)
     return None

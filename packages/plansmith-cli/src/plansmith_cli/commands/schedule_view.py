@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from plansmith import Misconfigured, Plan, Refused, Run
 from plansmith.plan.data import Json
-from plansmith.plan.schedules import Fire, Schedule, TimedPlan, plans_by_time
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.timed_plans import TimedPlan, plans_by_time
 from plansmith.plan.timing import Timing, next_fires, require_valid_timing, zone_of
+from plansmith.schedules.schedule import Fire, Schedule
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json

@@ -24,7 +24,7 @@ from plansmith_server.settings import Serve
 from plansmith_server.shown_settings import address
 
 PORT: Final = 8765
-_MOST_DAYS: Final = 365
+_MAX_DAYS: Final = 365
 
 
 def _main(args: argparse.Namespace) -> None:
@@ -35,8 +35,8 @@ def _main(args: argparse.Namespace) -> None:
         )
     if not 0 <= args.port < 65536:
         raise wrong("{port} is not a port", "a port is 0 to 65535", port=str(args.port))
-    if not 0 < args.login_days <= _MOST_DAYS:
-        hint, days = Sentence("more than 0, and at most {most}", most=_MOST_DAYS), args.login_days
+    if not 0 < args.login_days <= _MAX_DAYS:
+        hint, days = Sentence("more than 0, and at most {most}", most=_MAX_DAYS), args.login_days
         raise wrong("{days} is not a valid number of days", hint=hint, days=f"{days:g}")
     if args.concurrency and not args.engine:
         raise wrong(
@@ -110,12 +110,12 @@ COMMAND = command(
 )
 
 
-_MOST_S: Final = 3600.0
+_MAX_S: Final = 3600.0
 
 
 def _work(args: argparse.Namespace) -> int:
-    if not 0 <= args.drain <= _MOST_S:
-        hint = Sentence("0 to {most} seconds", most=f"{_MOST_S:g}")
+    if not 0 <= args.drain <= _MAX_S:
+        hint = Sentence("0 to {most} seconds", most=f"{_MAX_S:g}")
         raise wrong("--drain cannot be {seconds}", hint=hint, seconds=f"{args.drain:g}")
     settings = settings_of(args)
     most = settings.workers.concurrency

@@ -42,7 +42,7 @@ from plansmith_server.housekeeping import find_old, hold_restored, prune, read_a
 from plansmith_server.settings import require_server
 from plansmith_server.team.audit import AuditQuery, altered, audit_lines
 
-_MOST_RUNS: Final = 5
+_MAX_RUNS: Final = 5
 
 
 async def _verify(session: Session) -> int:
@@ -264,7 +264,7 @@ async def _workers(session: Session) -> None:
         finally:
             await queue.close()
     rows, lines = [*map(_row, found)], [*map(_process_line, found)]
-    if not any(each.lives and each.beat.about.runs for each in found):
+    if not any(each.lives and each.heartbeat.about.runs for each in found):
         lines.append(
             Sentence("No worker is running: plansmith serve worker --store URL starts one.")
         )
@@ -276,33 +276,33 @@ async def _workers(session: Session) -> None:
 def _state(found: KnownProcess) -> str:
     if not found.lives:
         return "gone"
-    return "draining" if found.beat.about.draining else "lives"
+    return "draining" if found.heartbeat.about.draining else "lives"
 
 
 def _row(found: KnownProcess) -> dict[str, Json]:
-    about = found.beat.about
+    about = found.heartbeat.about
     return {
-        "process": found.beat.process,
-        "described": described(found.beat.process),
+        "process": found.heartbeat.process,
+        "described": described(found.heartbeat.process),
         "kind": about.kind,
         "state": _state(found),
         "since": about.since.isoformat() if about.since else None,
         "concurrency": about.runs if about.since else None,
         "runs": [*found.runs],
-        "version": found.beat.version,
-        "seen_seconds_ago": round(found.beat.silent_s, 1),
+        "version": found.heartbeat.version,
+        "seen_seconds_ago": round(found.heartbeat.silent_s, 1),
     }
 
 
 def _process_line(found: KnownProcess) -> str:
-    beat, about, count = found.beat, found.beat.about, len(found.runs)
+    heartbeat, about, count = found.heartbeat, found.heartbeat.about, len(found.runs)
     what = padded(ui.own_text(f"worker.kind_{about.kind}"), 8)
     state = padded(ui.own_text(f"worker.state_{_state(found)}"), 8)
     since = f"{about.since.astimezone():%Y-%m-%d %H:%M}" if about.since else ""
     busy = Sentence("{count} of {most}", count=count, most=about.runs) if about.runs else str(count)
-    runs = " ".join([*found.runs[:_MOST_RUNS], *(["…"] if count > _MOST_RUNS else ())])
-    columns = f"{what}  {state}  {since:<16}  {ui.own(busy):>7}  {beat.version:<8}  "
-    return f"{columns}{ui.own(described(beat.process))}  {runs}".rstrip()
+    runs = " ".join([*found.runs[:_MAX_RUNS], *(["…"] if count > _MAX_RUNS else ())])
+    columns = f"{what}  {state}  {since:<16}  {ui.own(busy):>7}  {heartbeat.version:<8}  "
+    return f"{columns}{ui.own(described(heartbeat.process))}  {runs}".rstrip()
 
 
 _LOOKS: Final = STORE + JSON

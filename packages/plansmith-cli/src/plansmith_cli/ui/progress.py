@@ -37,7 +37,7 @@ ICONS: Final = {
     StepStatus.SKIPPED: "↷",
 }
 _TITLE: Final = 60
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 _SHORTEST: Final = 40
 
 
@@ -125,12 +125,12 @@ def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
 def line_of(run: Run, event: e.Event, locale: str) -> str:
     """Returns the line of an event; empty for events that need none."""
 
-    def translated(text: str, most: int = _LONGEST) -> str:
+    def translated(text: str, most: int = _MAX_LENGTH) -> str:
         return clip(in_language(text, locale), most)
 
     match event.body:
         case e.StepProgressed(step=name, text=text):
-            return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
+            return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _MAX_LENGTH)}"
         case e.QuestionAsked(question=name, text=text):
             # Short enough for one line: the full text is shown where it is answered.
             return f"{ICONS[StepStatus.ASKING]} {name}: {translated(text, _SHORTEST)}"
@@ -154,7 +154,7 @@ def _step_line(run: Run, event: e.Event, locale: str) -> str:
         by = Sentence("answered by the program {name}", name=state.program)
         text += f" ({in_language(by, locale)})"
     why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
-    return f"{text}: {clip(in_language(str(why), locale), _LONGEST)}" if why else text
+    return f"{text}: {clip(in_language(str(why), locale), _MAX_LENGTH)}" if why else text
 
 
 def is_stage(text: str) -> bool:

@@ -18,9 +18,9 @@ from plansmith.text import WIDTH, clip, safe
 from plansmith_cli.ui.terminal import padded, text_width
 
 BAR: Final = "│ "  # before every line of a value: none can pass for one of ours
-_LONGEST: Final = 1000
-_MOST_LINES: Final = 20
-_MOST_COLUMNS: Final = 8
+_MAX_LENGTH: Final = 1000
+_MAX_LINES: Final = 20
+_MAX_COLUMNS: Final = 8
 _TABLE_WIDTH: Final = 88
 
 
@@ -29,13 +29,13 @@ def named_lines(name: str, value: Json, locale: str) -> Iterator[str]:
     lines = value_lines(value)
     if len(lines) > 1:
         yield f"{BAR}{safe(name)} ="
-    for line in lines[:_MOST_LINES]:
+    for line in lines[:_MAX_LINES]:
         lead = "  " if len(lines) > 1 else f"{safe(name)} = "
-        yield f"{BAR}{lead}{line[:_LONGEST]}".rstrip()
-        if len(line) > _LONGEST:
-            yield _left_out("show.more_letters", len(line) - _LONGEST, locale)
-    if len(lines) > _MOST_LINES:
-        yield _left_out("show.more_lines", len(lines) - _MOST_LINES, locale)
+        yield f"{BAR}{lead}{line[:_MAX_LENGTH]}".rstrip()
+        if len(line) > _MAX_LENGTH:
+            yield _left_out("show.more_letters", len(line) - _MAX_LENGTH, locale)
+    if len(lines) > _MAX_LINES:
+        yield _left_out("show.more_lines", len(lines) - _MAX_LINES, locale)
 
 
 def _left_out(code: str, count: int, locale: str) -> str:
@@ -46,7 +46,7 @@ def value_lines(value: Json) -> list[str]:
     """Returns a text line by line, rows as a table, and anything else as JSON."""
     if isinstance(value, list) and (rows := [each for each in value if isinstance(each, dict)]):
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        if len(rows) == len(value) and len(columns) <= _MOST_COLUMNS:
+        if len(rows) == len(value) and len(columns) <= _MAX_COLUMNS:
             return table_lines(
                 columns, [[value_cell(row.get(each)) for each in columns] for row in rows]
             )

@@ -22,7 +22,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Agent, ChatModel, ContextBlock, JournalStore, Message, ToolSource
-from plansmith.runs.replan import Rounds
+from plansmith.runs.replan import IterationRules
 from plansmith_compat import turns
 from plansmith_compat.calling import KnownContext
 from plansmith_compat.deerflow import models
@@ -108,8 +108,8 @@ class DeerFlow:
         )
         most = self.configuration.max_plan_iterations
         # At the limit of plan iterations it writes the report instead of asking for more plans.
-        rounds = Rounds(end_at_limit=True, partial_reply=True, join=self._next_round)
-        given: dict[str, Any] = {"rounds": rounds} | dict(more)
+        iterations = IterationRules(end_at_limit=True, partial_reply=True, join=self._next_round)
+        given: dict[str, Any] = {"iterations": iterations} | dict(more)
         given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context

@@ -37,7 +37,7 @@ _HINT: Final = Sentence("give {form}", form='{"title": …, "steps": ["[agent] w
 _FIELDS: Final = ["command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"]
 _NAMES: Final = ("title", "plan_id", "command")
 _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
-_LONGEST_RESULT: Final = 2000
+_MAX_RESULT: Final = 2000
 _NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
 _NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
 _LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\s*\S)")
@@ -241,7 +241,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         "step_statuses": [STATUSES[state.status] for state in states],
         # The person's note is whole; else it is the result or error of the step.
         "step_notes": [
-            step.why or clip(state.error or text_of(state.result), _LONGEST_RESULT)
+            step.why or clip(state.error or text_of(state.result), _MAX_RESULT)
             for step, state in zip(steps, states, strict=True)
         ],
     }

@@ -54,7 +54,7 @@ NOTHING: Final[PlanStep] = {"type": "reply", "text": "（计划不可用）"}
 _FENCE: Final = re.compile(r"\A```[^\n]*\n?(.*?)(?:```)?\Z", re.DOTALL)
 _WRAPPERS: Final = ("steps", "plan")
 _TEXT_KEYS: Final = ("text", "content", "generated", "answer", "output")
-_MOST_TEXT: Final = 2000
+_MAX_TEXT: Final = 2000
 _HOOKS: Final = ("_ask_llm", "_build_prompt", "_coerce_json_array", "_validate_steps")
 _KEYS: Final = (
     "'profile_prompt' (or 'profile_system_prompt'), 'user_query' (or 'query') and "
@@ -413,7 +413,7 @@ class LLMPlanner(MapFunction):
 
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
-        plan, reply = planned.plan, text.strip()[:_MOST_TEXT]
+        plan, reply = planned.plan, text.strip()[:_MAX_TEXT]
         if planned.figures.degraded and planned.draft is None and reply:
             return [{"type": "reply", "text": reply}]
         if planned.figures.degraded:

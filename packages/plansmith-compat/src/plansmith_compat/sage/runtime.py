@@ -11,7 +11,7 @@ from plansmith.app import Plansmith
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
-from plansmith.plan.capability import tool_specs
+from plansmith.plan.capability import Capabilities, tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
@@ -24,7 +24,7 @@ from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, JournalStore
-from plansmith.review.policy import Environment, acting_calls, acting_steps
+from plansmith.review.policy import acting_calls, acting_steps
 from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
 from plansmith_compat import calling
@@ -454,7 +454,7 @@ class AgentRuntime(MapFunction):
         known = {each.name: each for each in tool_specs(self.tools.describe())}
         done = {name for name, each in run.steps.items() if each.status is StepStatus.DONE}
         left = [step for step in run.plan.steps if step.id not in done] if run.plan else []
-        acts = acting_steps(acting_calls(Plan(steps=tuple(left)), Environment(known)))
+        acts = acting_steps(acting_calls(Plan(steps=tuple(left)), Capabilities(known)))
         return None if acts else True
 
     def _plan_steps(

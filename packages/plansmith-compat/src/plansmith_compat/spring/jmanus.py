@@ -24,7 +24,7 @@ from plansmith.plan.problem import has_errors
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.steps import LONGEST_TIMEOUT_S
+from plansmith.plan.steps import MAX_TIMEOUT_S
 from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
 from plansmith.review.policy import active_steps
 from plansmith.runs.intake import NewRun
@@ -225,11 +225,10 @@ class PublishedTemplates:
         self._stopping: set[asyncio.Task[Run]] = set()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        known = await self._smith.runs.registry.environment(None)
         made: list[ToolSpec] = []
         for each in self._templates.values():
-            steps = active_steps(each.plan, self._smith.runs.registry.templates)
-            found = [known.effect(step) for step in steps]
+            known = await self._smith.runs.registry.capabilities(each.plan)
+            found = [known.effect(step) for step in active_steps(each.plan, known.templates)]
             made.append(
                 ToolSpec(
                     name=each.name,
@@ -237,7 +236,7 @@ class PublishedTemplates:
                     input_schema=each.parameters,
                     effect=max(found, key=lambda effect: effect.rank, default=Effect.READ),
                     idempotent=True,
-                    timeout_s=LONGEST_TIMEOUT_S,  # the steps of the run have their own limits
+                    timeout_s=MAX_TIMEOUT_S,  # the steps of the run have their own limits
                 )
             )
         return made

@@ -12,9 +12,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
+from plansmith.plan.timed_plans import timing_of
 from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of, without_run
 from plansmith_planner import dialect
 from plansmith_planner.dialect import Dialect, Reading, Writing

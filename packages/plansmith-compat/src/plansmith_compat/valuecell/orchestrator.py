@@ -13,8 +13,8 @@ from plansmith.clock import SystemClock
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning import Decision
-from plansmith.plan.schedules import Schedule
 from plansmith.ports import ChatModel, ContextBlock
+from plansmith.schedules.schedule import Schedule
 from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations, is_asked, place_of, times_of

@@ -14,8 +14,8 @@ from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.schedules import plans_by_time, timing_of
 from plansmith.plan.steps import AgentStep
+from plansmith.plan.timed_plans import plans_by_time, timing_of
 from plansmith.ports import Agent, ChatModel
 from plansmith_compat import turns
 from plansmith_compat.calling import await_value
@@ -111,10 +111,10 @@ def agentcard_to_prompt(card: Any) -> str:
 
 
 Ask = Callable[[UserInputRequest], Awaitable[None]]
-MOST_WORDS: Final = 10
-MOST_CHARACTERS: Final = 20
+MAX_WORDS: Final = 10
+MAX_CHARACTERS: Final = 20
 # A planner that asks more than this will not stop asking.
-MOST_QUESTIONS: Final = 12
+MAX_QUESTIONS: Final = 12
 _UNKNOWN_MODEL: Final = "unknown model/provider"
 _MALFORMED: Final = (
     "Planner produced a malformed response: {what}. "
@@ -178,7 +178,7 @@ class ExecutionPlanner:
 
     async def asked(self, run: Run, ask: Ask) -> Run:
         """Asks every question about the request; returns the run after the answers."""
-        for _ in range(MOST_QUESTIONS):
+        for _ in range(MAX_QUESTIONS):
             if not conversations.is_asked(run):
                 break
             name, question = next(iter(run.questions.items()))
@@ -314,7 +314,7 @@ async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> o
     response = await await_value(
         agent.run(planner_input, session_id=meta.conversation_id, user_id=meta.user_id)
     )
-    for _ in range(MOST_QUESTIONS):
+    for _ in range(MAX_QUESTIONS):
         if not response.is_paused:
             return response.content
         for tool in response.tools_requiring_user_input:
@@ -323,7 +323,7 @@ async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> o
         going_on = agent.continue_run(run_response=response, updated_tools=response.tools)
         response = await await_value(going_on)
     if response.is_paused:
-        raise ModelFailed(f"it paused more than {MOST_QUESTIONS} times")
+        raise ModelFailed(f"it paused more than {MAX_QUESTIONS} times")
     return response.content
 
 
@@ -351,8 +351,8 @@ def short_title(title: str) -> str:
     """Returns a title of at most ten words, or twenty characters in Chinese."""
     plain, words = title.strip(), title.split()
     if HAN.search(title):
-        return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
-    return plain if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + "…"
+        return plain if len(plain) <= MAX_CHARACTERS else f"{plain[: MAX_CHARACTERS - 1]}…"
+    return plain if len(words) <= MAX_WORDS else " ".join(words[:MAX_WORDS]) + "…"
 
 
 def _tasks_of(run: Run, place: Origin) -> list[Task]:

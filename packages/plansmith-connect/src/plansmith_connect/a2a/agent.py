@@ -16,7 +16,7 @@ from plansmith.errors import (
     failure_of_call,
 )
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.secrets import Hider
@@ -78,7 +78,7 @@ class A2AAgent:
 
     async def _check(self, card: Card) -> None:
         served = await fetch_card(self._settings)
-        if content_hash(served) == content_hash(card):
+        if canonical_hash(served) == canonical_hash(card):
             return
         found = [clip(each, 300) for each in changes(card, served)]
         more = Sentence("and {count} more", count=len(found) - 4) if len(found) > 4 else ""

@@ -20,7 +20,7 @@ WELL_KNOWN: Final = "/.well-known/agent-card.json"
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
 NAMESPACE: Final = "a2a."
 _SIGN_IN: Final = ("authorizationUrl", "deviceAuthorizationUrl", "openIdConnectUrl")
-_LONGEST: Final = 2000
+_MAX_LENGTH: Final = 2000
 _MOST: Final = 50
 _PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
@@ -183,8 +183,8 @@ def _text(value: Json) -> str:
 
 def _line(value: Json) -> str:
     """Makes one line of printable text: planners read it and terminals show it."""
-    text = " ".join(_text(value)[: 2 * _LONGEST].split())
-    return "".join(letter for letter in text if letter.isprintable())[:_LONGEST]
+    text = " ".join(_text(value)[: 2 * _MAX_LENGTH].split())
+    return "".join(letter for letter in text if letter.isprintable())[:_MAX_LENGTH]
 
 
 def _lines(value: Json) -> tuple[str, ...]:

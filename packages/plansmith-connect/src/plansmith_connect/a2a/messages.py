@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, ToolFailed
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Reply
 
@@ -25,14 +25,14 @@ WAITING: Final = frozenset({INPUT, AUTH})
 SETTLED: Final = ENDED_BADLY | WAITING | {COMPLETED}
 UNKNOWN: Final = "unknown"
 SIGNED_IN, CANNOT = "done", "cannot"
-_MOST_CITATIONS: Final = 200
+_MAX_CITATIONS: Final = 200
 _CITED: Final = {
     **dict.fromkeys(("title", "name"), "title"),
     **dict.fromkeys(("url", "uri", "href"), "url"),
     **dict.fromkeys(("quote", "snippet", "text"), "quote"),
 }
 _TEXTS: Final = ("application/json", "application/xml")
-_LONGEST: Final = 4000
+_MAX_LENGTH: Final = 4000
 _LINK: Final = re.compile(r"https?://[^\s<>\"'`)\]}]+")
 
 
@@ -132,7 +132,7 @@ def _citations(made: Iterable[Body]) -> list[Json]:
             for entry in cast("list[Json]", listed) if isinstance(listed, list) else ():
                 if cited := _citation(entry):
                     found[json.dumps(cited, sort_keys=True)] = cited
-    return list(found.values())[:_MOST_CITATIONS]
+    return list(found.values())[:_MAX_CITATIONS]
 
 
 def _citation(entry: Json) -> dict[str, Json]:
@@ -168,7 +168,7 @@ def question_of(task: Body) -> str:
     """Returns the id of the question that a task waits on, so that no answer goes astray."""
     message = message_of(task)
     named = str(message.get("messageId", ""))[:200]
-    return named or content_hash([state_of(task), text_of(message)])[:32]
+    return named or canonical_hash([state_of(task), text_of(message)])[:32]
 
 
 def need_of(
@@ -184,9 +184,9 @@ def need_of(
         question = text or f"{who} wants you to sign in"
         # Only these words are taken, so that nobody types a password into the journal.
         words, link = (SIGNED_IN, CANNOT), _link([*_LINK.findall(text_of(message)), *links])
-        return InputNeeded(question[:_LONGEST], options=words, state=state, link=link)
+        return InputNeeded(question[:_MAX_LENGTH], options=words, state=state, link=link)
     question = text or f"{who} waits for an answer but asks nothing"
-    return InputNeeded(question[:_LONGEST], schema=schema, options=options, state=state)
+    return InputNeeded(question[:_MAX_LENGTH], schema=schema, options=options, state=state)
 
 
 def _read(message: Body) -> tuple[str, dict[str, Any] | None, tuple[str, ...]]:
@@ -208,7 +208,7 @@ def _schema(value: Json) -> dict[str, Any] | None:
     if not isinstance(value, dict) or not value:
         return None
     text = json.dumps(value)
-    if '"$' in text or len(text) > _LONGEST:
+    if '"$' in text or len(text) > _MAX_LENGTH:
         return None
     try:
         validator(value)

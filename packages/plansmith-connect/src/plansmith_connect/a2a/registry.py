@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.files import replace_file
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Flag, Json, Record, content_hash
-from plansmith.plan.limits import broken_rule
+from plansmith.plan.data import Flag, Json, Record, canonical_hash
 from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.validation_errors import broken_rule
 from plansmith.ports import Agent
 from plansmith_connect.a2a.agent import A2AAgent, usable_card
 from plansmith_connect.a2a.cards import Card, plan_name
@@ -130,7 +130,7 @@ class AgentRegistry:
         if (
             approved is None
             or not isinstance(card, dict)
-            or approved.hash != content_hash(_definition(settings, card))
+            or approved.hash != canonical_hash(_definition(settings, card))
         ):
             card = None
         made = A2AAgent(name, card, settings, lookup=lambda place: self._lookup(place, agent))
@@ -164,7 +164,7 @@ class AgentRegistry:
         except PlansmithError as error:
             return Standing(name, settings, "away", why=with_hint(error.message, error.hint))
         now = _definition(settings, card)
-        digest, approved = content_hash(now), self._approvals.get(_key(name))
+        digest, approved = canonical_hash(now), self._approvals.get(_key(name))
         if approved is None:
             return Standing(name, settings, "new", digest, card)
         if approved.hash == digest:

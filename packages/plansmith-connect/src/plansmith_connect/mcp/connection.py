@@ -31,9 +31,9 @@ from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_
 
 Reply = types.CallToolResult | types.InputRequiredResult
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(Reply)
-_MOST_PAGES: Final = 200
-_MOST_NAMED: Final = 5
-_MOST_OUTPUT: Final = 400
+_MAX_PAGES: Final = 200
+_MAX_NAMED: Final = 5
+_MAX_OUTPUT: Final = 400
 
 # What a server sends must not reach the terminal by way of the library's log.
 for _name in ("mcp", "client"):
@@ -105,7 +105,7 @@ class Connection:
         raw, bad, most = list[Json](), list[str](), self._limits.tools
         cursor: str | None = None
         async with self._listing, asyncio.timeout(self._limits.list_s):
-            for _ in range(_MOST_PAGES):
+            for _ in range(_MAX_PAGES):
                 params = types.PaginatedRequestParams(cursor=cursor)
                 page = await client.session.list_tools(params=params)
                 readable = [tool.name for tool in page.tools]
@@ -122,7 +122,7 @@ class Connection:
             raise ToolFailed(Sentence("it has more than {most} tools, or endless pages", most=most))
         if not bad:
             return raw, []
-        names = ", ".join(bad[:_MOST_NAMED])
+        names = ", ".join(bad[:_MAX_NAMED])
         return raw, [
             Sentence(
                 "{count} of its tools do not follow the protocol: {names}",
@@ -161,7 +161,7 @@ class Connection:
         return f"{fault}{self._last_output() if self.is_over else ''}"
 
     def _last_output(self) -> str:
-        text = safe(self._target.hide_secrets(self._output.last))[-_MOST_OUTPUT:]
+        text = safe(self._target.hide_secrets(self._output.last))[-_MAX_OUTPUT:]
         return Sentence("; it said: {text}", text=text) if text else ""
 
     def _open_client(self) -> Client:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SHORTEST, Hider
 from plansmith.text import safe
@@ -68,7 +68,7 @@ def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) 
 
 def _without_secrets(values: Mapping[str, str]) -> dict[str, Json]:
     return {
-        name: f"sha256:{content_hash(value)}" if _is_secret(name, value) else value
+        name: f"sha256:{canonical_hash(value)}" if _is_secret(name, value) else value
         for name, value in values.items()
     }
 

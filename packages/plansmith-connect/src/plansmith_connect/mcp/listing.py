@@ -18,7 +18,7 @@ from plansmith_connect.mcp.settings import ServerSettings, ToolSettings
 _ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])")
 _ODD_IN_TOOL: Final = re.compile(r"[^A-Za-z0-9_.-]|_(?=x[0-9a-f]+[^A-Za-z0-9.-])")
 _MARKED: Final = re.compile(r"_x([0-9a-f]+)_")
-_MOST_LETTERS: Final = 200
+_MAX_LETTERS: Final = 200
 
 
 def full_name(server: str, tool: str) -> str:
@@ -124,7 +124,7 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
         return Sentence("its definition cannot be stored as JSON")
     if len(canonical_json(raw)) > most:
         return Sentence("its definition is longer than {most} bytes", most=most)
-    if len(name) > _MOST_LETTERS:
+    if len(name) > _MAX_LETTERS:
         return Sentence("its name is too long")
     schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":

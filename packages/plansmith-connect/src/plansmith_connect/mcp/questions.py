@@ -23,11 +23,11 @@ from plansmith_connect.mcp.listing import is_sound
 DECLINE: Final = "decline"
 ACCEPT: Final = "accept"
 DONE: Final = "done"
-_MOST_LETTERS: Final = 2000
-_MOST_SCHEMA: Final = 16_000
+_MAX_LETTERS: Final = 2000
+_MAX_SCHEMA: Final = 16_000
 
 Asked = dict[str, Any]
-_MOST_STATE: Final = 64 * 1024
+_MAX_STATE: Final = 64 * 1024
 
 
 def question_json(params: types.ElicitRequestParams) -> Asked:
@@ -37,7 +37,7 @@ def question_json(params: types.ElicitRequestParams) -> Asked:
 
 def input_needed(server: str, asked: Asked, state: Json) -> InputNeeded:
     """Makes the question to the person; quotes the server and allows to decline."""
-    question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
+    question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MAX_LETTERS)}"
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
@@ -47,7 +47,7 @@ def input_needed(server: str, asked: Asked, state: Json) -> InputNeeded:
             raise ToolFailed(why)
         return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
-    if len(str(schema)) > _MOST_SCHEMA or not is_sound(schema):
+    if len(str(schema)) > _MAX_SCHEMA or not is_sound(schema):
         raise ToolFailed(Sentence("it asks for an answer in an unusable form"))
     if not schema.get("properties"):
         return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
@@ -206,7 +206,7 @@ def _ask(
     server: str, asked: dict[str, Any], *, rounds: int, most: int, more: dict[str, Any]
 ) -> InputNeeded:
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
-    if len(asked) > most or len(str(state)) > _MOST_STATE:
+    if len(asked) > most or len(str(state)) > _MAX_STATE:
         raise ToolFailed(Sentence("its question is too large to be stored"))
     return input_needed(server, next(iter(asked.values())), state)
 

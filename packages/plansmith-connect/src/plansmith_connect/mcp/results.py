@@ -18,19 +18,19 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
 from plansmith_connect.mcp.delivery import Delivery
 
-_MOST_LETTERS: Final = 1000
+_MAX_LETTERS: Final = 1000
 _PASSING: Final = (
     *(HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY),
     *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY),
     *(HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT),
 )
 _NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-_MOST_WORDS = 2000
+_MAX_WORDS = 2000
 
 
 def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str) -> ToolFailed:
     """Makes the failure for an error reply or a missing reply; busy if another try may help."""
-    text = clip(safe(message), _MOST_LETTERS)
+    text = clip(safe(message), _MAX_LETTERS)
     if not delivery.sent:
         return ToolBusy(Sentence("{name} was not called: {why}", name=name, why=text))
     why = Sentence("{name} gave no result: {why}", name=name, why=text)
@@ -62,7 +62,7 @@ def result_json(
     """
     if result.is_error:
         raise ToolFailed(
-            clip(safe(_text(result)), _MOST_WORDS) or Sentence("it failed without a message")
+            clip(safe(_text(result)), _MAX_WORDS) or Sentence("it failed without a message")
         )
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set

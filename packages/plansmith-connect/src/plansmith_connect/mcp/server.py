@@ -37,7 +37,7 @@ from plansmith_connect.mcp.questions import (
 from plansmith_connect.mcp.results import call_failure, result_json
 
 _STATE_WAIT_S: Final = 0.2
-_MOST_PROGRESS: Final = 300
+_MAX_PROGRESS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class McpServer:
                 return
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             text = (
-                clip(safe(self._target.hide_secrets(message)), _MOST_PROGRESS) if message else share
+                clip(safe(self._target.hide_secrets(message)), _MAX_PROGRESS) if message else share
             )
             last = " (what follows is not shown)" if count == self._limits.progress else ""
             exchange.progress(f"{text}{last}")

@@ -20,7 +20,7 @@ from plansmith.errors import (
     failure_of_call,
 )
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
@@ -254,7 +254,7 @@ class McpServers:
         self, name: str, kind: Kind, definition: Mapping[str, Json], lines: Iterator[str]
     ) -> Pending | None:
         """Returns what waits for approval; None if exactly this definition was approved."""
-        digest, approval = content_hash(dict(definition)), self._approvals.get(name)
+        digest, approval = canonical_hash(dict(definition)), self._approvals.get(name)
         if approval is None:
             return Pending(name, kind, digest, joined([*lines], "text.lines"), definition)
         if approval.hash == digest:

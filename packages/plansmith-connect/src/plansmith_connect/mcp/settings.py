@@ -14,8 +14,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Number, Record, StrictInt
-from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.validation_errors import broken_rule
 
 _KNOWN: Final = ("command", "args", "env", "cwd", "url", "headers")
 _KINDS: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http")

@@ -15,11 +15,11 @@ from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
-MOST_TEXT: Final = 4 * 1024 * 1024
-MOST_PROGRAM: Final = 256 * 1024 * 1024
+MAX_TEXT: Final = 4 * 1024 * 1024
+MAX_PROGRAM: Final = 256 * 1024 * 1024
 
 
-def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) -> bytes | None:
+def read_regular_file(path: Path, *, links: bool = True, most: int = MAX_TEXT) -> bytes | None:
     """Returns the content of a regular file, or None where there is no file."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -55,7 +55,7 @@ def trusted_copy(folder: Path, files: Mapping[str, str]) -> Generator[Path]:
     """
     with TemporaryDirectory(prefix="plansmith-server-", ignore_cleanup_errors=True) as made:
         for name, trusted in files.items():
-            data = read_regular_file(folder / name, most=MOST_PROGRAM) or b""
+            data = read_regular_file(folder / name, most=MAX_PROGRAM) or b""
             if sha256(data).hexdigest() != trusted:
                 hint = Sentence(
                     "look at it and trust it again: plansmith trust {folder}",

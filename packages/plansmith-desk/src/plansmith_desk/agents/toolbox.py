@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 from plansmith import errors
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash, json_text, leaves
+from plansmith.plan.data import Json, canonical_hash, json_text, leaves
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import MOST_QUESTIONS, Call, Reply, ToolSource
+from plansmith.ports import MAX_QUESTIONS, Call, Reply, ToolSource
 from plansmith.text import clip
 from plansmith_planner.context.fence import fence
 
@@ -197,7 +197,7 @@ class Toolbox:
         return result
 
     def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
-        key = content_hash([name, arguments, result])
+        key = canonical_hash([name, arguments, result])
         self._repeated[key] += 1
         if self._repeated[key] >= self._repeats:
             raise errors.ToolFailed(
@@ -216,8 +216,8 @@ class Toolbox:
 
     def _question(self, need: errors.InputNeeded, name: str, arguments: Json) -> errors.InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
-        if len(self.answers) >= MOST_QUESTIONS:
-            raise Stop(f"{self._agent} asks more than {MOST_QUESTIONS} questions")
+        if len(self.answers) >= MAX_QUESTIONS:
+            raise Stop(f"{self._agent} asks more than {MAX_QUESTIONS} questions")
         state: Json = {
             "kind": _ASKED,
             "tool": name,
@@ -237,7 +237,7 @@ class Toolbox:
 
 
 def _key(tool: str, arguments: Json) -> str:
-    return content_hash([tool, arguments])
+    return canonical_hash([tool, arguments])
 
 
 def cut_with_note(text: str, most: int) -> str:

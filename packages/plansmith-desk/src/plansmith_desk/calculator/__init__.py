@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, bounded, decimal_text, too_large
+from plansmith_desk.calculator.numbers import MAX_DIGITS, Num, bounded, decimal_text, too_large
 from plansmith_desk.calculator.syntax import Value, amount, compute
 from plansmith_desk.calculator.units import unit
 from plansmith_desk.tool_specs import record, spec
@@ -99,7 +99,7 @@ def _convert(given: Arguments, _: Job) -> Json:
 
 def _answer(found: Num, digits: int) -> dict[str, Json]:
     value = found.value
-    if abs(value) >= Fraction(10) ** MOST_DIGITS:
+    if abs(value) >= Fraction(10) ** MAX_DIGITS:
         raise too_large()
     text, exact = decimal_text(found, digits)
     if value.denominator == 1 and (exact or abs(value) < 2**53):

@@ -13,17 +13,17 @@ from typing import Final, NamedTuple
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 
-MOST_DIGITS: Final = 1_000
-_MOST_BITS: Final = 12_000
-_LONGEST_LITERAL: Final = 400
+MAX_DIGITS: Final = 1_000
+_MAX_BITS: Final = 12_000
+_MAX_LITERAL: Final = 400
 _LARGEST_EXPONENT: Final = 1_000
 _LARGEST_FACTORIAL: Final = 1_000
-_MOST_PLACES: Final = 200
+_MAX_PLACES: Final = 200
 _ALL: Final = 1_000_000  # sure digits of an exact number
 _SURE: Final = 50
 _FLOAT_SURE: Final = 15
 _FINE: Final = Context(prec=_SURE + 15, Emax=999_999, Emin=-999_999)
-_WIDE: Final = Context(prec=_MOST_BITS, Emax=999_999, Emin=-999_999)
+_WIDE: Final = Context(prec=_MAX_BITS, Emax=999_999, Emin=-999_999)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,21 +72,21 @@ def literal(text: str) -> Num:
     """Parses a number exactly."""
     plain = text.replace("_", "")
     exponent = plain.lower().partition("e")[2]
-    if len(plain) > _LONGEST_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
+    if len(plain) > _MAX_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
         raise ToolFailed(Sentence("the number {text}… is too long", text=text[:20]))
     return Num(Fraction(plain))
 
 
 def bounded(value: Fraction, *terms: Num) -> Num:
     """Makes a result as precise as its least precise operand; refuses too large ones."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
         raise too_large()
     return Num(value, min((each.sure for each in terms), default=_ALL))
 
 
 def too_large() -> ToolFailed:
     """Returns the error for numbers out of bounds."""
-    return ToolFailed(Sentence("the result has more than {most} digits", most=MOST_DIGITS))
+    return ToolFailed(Sentence("the result has more than {most} digits", most=MAX_DIGITS))
 
 
 def power(base: Num, exponent: Num) -> Num:
@@ -97,7 +97,7 @@ def power(base: Num, exponent: Num) -> Num:
     if times.denominator == 1:
         bits = max(number.numerator.bit_length(), number.denominator.bit_length())
         is_unit = abs(number.numerator) <= 1 and number.denominator == 1
-        if not is_unit and abs(times.numerator) * max(1, bits - 1) > _MOST_BITS:
+        if not is_unit and abs(times.numerator) * max(1, bits - 1) > _MAX_BITS:
             raise too_large()
         whole = times.numerator % 2 if is_unit and number else times.numerator
         return bounded(number**whole, base, exponent)
@@ -139,7 +139,7 @@ def _near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
         found = function(_decimal(number))
     except (InvalidOperation, Overflow):
         raise _no_value() from None
-    if not found.is_finite() or abs(found.adjusted()) > MOST_DIGITS * 3:
+    if not found.is_finite() or abs(found.adjusted()) > MAX_DIGITS * 3:
         raise too_large()
     return bounded(Fraction(found), number, Num(Fraction(0), _SURE))
 
@@ -206,8 +206,8 @@ def _whole(number: Num, what: str) -> int:
 def _round(number: Num, places: Num | None = None) -> Num:
     """Rounds to some decimal places, halves away from zero."""
     wanted = _whole(places, "round") if places else 0
-    if abs(wanted) > _MOST_PLACES:
-        raise ToolFailed(Sentence("round takes up to {most} places", most=_MOST_PLACES))
+    if abs(wanted) > _MAX_PLACES:
+        raise ToolFailed(Sentence("round takes up to {most} places", most=_MAX_PLACES))
     scale = Fraction(10) ** wanted
     up = math.floor(abs(number.value) * scale + Fraction(1, 2))
     return bounded((up if number.value >= 0 else -up) / scale, number)
@@ -222,7 +222,7 @@ def _log(number: Num, base: Num | None = None) -> Num:
         return found
     found = found / _near(_FINE.ln, base)
     guess = round(found.value)
-    is_exact = number.is_exact and base.is_exact and abs(guess) <= _MOST_BITS
+    is_exact = number.is_exact and base.is_exact and abs(guess) <= _MAX_BITS
     return num(guess) if is_exact and base.value**guess == number.value else found
 
 

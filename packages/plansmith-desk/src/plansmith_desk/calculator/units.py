@@ -50,7 +50,7 @@ _UNCERTAIN: Final = {
 }
 _POWERS: Final = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _FACTOR: Final = re.compile(r"(?P<name>[^\W\d_](?:\w*[^\W\d])?|%)(?:\^?(?P<power>-?[1-9]))?")
-_LONGEST: Final = 100
+_MAX_LENGTH: Final = 100
 _SUCH: Final = Sentence("such as km, lb, m^2, km/h or °C")
 
 
@@ -75,7 +75,7 @@ class Unit(NamedTuple):
 
 def unit(text: str) -> Unit:
     """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         raise ToolFailed(Sentence("the unit is too long"))
     plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", text.strip().translate(_SIGNS))
     first, *divided = plain.split("/")

@@ -20,7 +20,7 @@ from plansmith_planner.language.numbers import MONTHS, WEEKDAYS
 from plansmith_planner.language.words import folded
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
-_LONGEST: Final = 80
+_MAX_LENGTH: Final = 80
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
 _DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?")
 
@@ -55,7 +55,7 @@ def zone_of(name: str) -> tzinfo:
 def moment(text: str, zone: str) -> Moment:
     """Parses an ISO text; without an offset it is local time in `zone`."""
     text = text.strip()
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         raise ToolFailed(Sentence("the time is too long a text"), hint=_ISO)
     try:
         found = datetime.fromisoformat(text)

@@ -20,7 +20,7 @@ from plansmith_planner.language.clock import (
 from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of, number
 from plansmith_planner.language.words import folded
 
-_LONGEST: Final = 60
+_MAX_LENGTH: Final = 60
 _NEAR: Final = {
     # 今, 明 and 昨 are what is left of 今晚8点, 明早8点 and 昨晚8点 without their time.
     **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚", "今"), 0),
@@ -107,7 +107,7 @@ def read_phrase(text: str, today: date, *, after: date | None = None) -> PhraseD
     """
     plain = " ".join(folded(text).split())
     plain = plain.replace("’", "'").strip(" ,;!?。")
-    if not plain or len(plain) > _LONGEST:
+    if not plain or len(plain) > _MAX_LENGTH:
         return None
     rest, clock, later = _split_clock(plain)
     found = PhraseDate(today) if clock and not rest else _read_day(rest, today, after or today)

@@ -112,7 +112,7 @@ _DUPLICATES: Final = spec(
 _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", ".sqlite3"})
 _WORD: Final = re.compile(rf"[{CJK_RANGE}]|[^\s{CJK_RANGE}]+")
 _PIECE: Final = 1 << 20
-_LONGEST_LINE: Final = 300
+_MAX_LINE: Final = 300
 _NOTES: Final = 10
 _KEPT: Final = 200
 _PAIRED: Final = 40  # lines of either side; each is compared with each
@@ -248,10 +248,10 @@ class DocumentTools(ts.ToolSet):
         most, (added, removed, changed) = self._limits.listed, lists
         result: dict[str, Json] = {
             "same": same,
-            "added": [clip(line, _LONGEST_LINE) for line in added[:most]],
-            "removed": [clip(line, _LONGEST_LINE) for line in removed[:most]],
+            "added": [clip(line, _MAX_LINE) for line in added[:most]],
+            "removed": [clip(line, _MAX_LINE) for line in removed[:most]],
             "changed": [
-                {"before": clip(old, _LONGEST_LINE), "after": clip(new, _LONGEST_LINE)}
+                {"before": clip(old, _MAX_LINE), "after": clip(new, _MAX_LINE)}
                 for old, new in changed[:most]
             ],
         }

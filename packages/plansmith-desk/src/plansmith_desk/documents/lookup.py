@@ -14,7 +14,7 @@ from plansmith_planner.language import word_list
 from plansmith_planner.language.characters import CJK_RANGE
 from plansmith_planner.language.words import FILLER, STOP, folded, is_cjk, stem
 
-_MOST_LETTERS: Final = 1_800
+_MAX_LETTERS: Final = 1_800
 _CHUNK: Final = 450
 _SHORT: Final = 1_000  # a document that comes whole
 _WORTH: Final = 0.4  # of the best score; what fits less is noise
@@ -58,13 +58,13 @@ def find_passages(question: str, documents: Sequence[Document]) -> list[Passage]
     ranked = sorted(
         (at for at, score in enumerate(scores) if score > 0), key=lambda at: -scores[at]
     )
-    if sum(len(each.text) for each in documents) <= _MOST_LETTERS:
+    if sum(len(each.text) for each in documents) <= _MAX_LETTERS:
         order = dict.fromkeys([*ranked, *range(len(documents))])
         return [_whole(documents[at]) for at in order if documents[at].text.strip()]
     if not ranked and len(documents) == 1:
         # Another language or other words: the beginning says what the document is about.
         [(path, text)] = documents
-        start = chunks(text, size=_MOST_LETTERS, overlap=0, headings=False)[0]
+        start = chunks(text, size=_MAX_LETTERS, overlap=0, headings=False)[0]
         return [Passage(path, start.first, start.text)]
     return _best(words, documents, {at: scores[at] for at in ranked[:40]})
 
@@ -131,7 +131,7 @@ def _best(
     ]
     order = sorted(range(len(pieces)), key=lambda place: -whole[place])
     taken: dict[tuple[int, int], Passage] = {}
-    room = _MOST_LETTERS
+    room = _MAX_LETTERS
     for place in order:
         if not whole[place] or whole[place] < _WORTH * whole[order[0]]:
             break

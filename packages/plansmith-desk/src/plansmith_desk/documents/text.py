@@ -113,8 +113,8 @@ def _plain_text(name: str, data: bytes) -> str:
     return text
 
 
-_MOST_PAGES: Final = 500
-_MOST_DRAWN: Final = 5_000_000
+_MAX_PAGES: Final = 500
+_MAX_DRAWN: Final = 5_000_000
 
 
 def _pdf_text(name: str, data: bytes, *, head: bool) -> tuple[int, str, list[str]]:
@@ -132,7 +132,7 @@ def _pdf_text(name: str, data: bytes, *, head: bool) -> tuple[int, str, list[str
         raise damaged from None
     if locked:
         raise ToolFailed(Sentence("{name} is protected by a password", name=name))
-    texts = list(_pdf_pages(reader, min(count, 1 if head else _MOST_PAGES)))
+    texts = list(_pdf_pages(reader, min(count, 1 if head else _MAX_PAGES)))
     if head:
         return count, (texts or [None])[0] or "", []
     if count and all(text is None for text in texts):
@@ -169,15 +169,15 @@ def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
             page = reader.pages[at]
             contents = page.get_contents()
             # To read a page takes time by its size: one of many megabytes is a trap, not text.
-            small = contents is not None and len(contents.get_data()) <= _MOST_DRAWN
+            small = contents is not None and len(contents.get_data()) <= _MAX_DRAWN
             yield str(page.extract_text()) if small else "" if contents is None else None
         except Exception:  # noqa: BLE001 - one broken page must not hide the others
             yield None
 
 
 _DOCX_PART: Final = "word/document.xml"
-_MOST_UNPACKED: Final = 40_000_000
-_MOST_LETTERS: Final = 2_000_000
+_MAX_UNPACKED: Final = 40_000_000
+_MAX_LETTERS: Final = 2_000_000
 _BROKEN_DOCX: Final = (
     *(zipfile.BadZipFile, zlib.error, ET.ParseError, KeyError, EOFError, OSError),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError),
@@ -190,12 +190,12 @@ def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
     letters = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_DOCX_PART) as part:
-            xml = part.read(_MOST_UNPACKED + 1)
+            xml = part.read(_MAX_UNPACKED + 1)
         _check_xml(name, xml)
         for piece in _docx_pieces(xml):
             pieces.append(piece)
             letters += len(piece)
-            if letters >= _MOST_LETTERS:
+            if letters >= _MAX_LETTERS:
                 break
     except _BROKEN_DOCX:
         hint = Sentence("it is damaged, or protected by a password: save it again as .docx")
@@ -205,13 +205,13 @@ def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
     text = "\n".join(lines).strip("\n") + "\n"
     if not text.strip():
         raise ToolFailed(Sentence("{name} has no text", name=name))
-    cut = f"only the first {_MOST_LETTERS:,} characters of {name} were read"
-    return text, [cut] if letters >= _MOST_LETTERS else []
+    cut = f"only the first {_MAX_LETTERS:,} characters of {name} were read"
+    return text, [cut] if letters >= _MAX_LETTERS else []
 
 
 def _check_xml(name: str, xml: bytes) -> None:
-    if len(xml) > _MOST_UNPACKED:
-        raise ToolFailed(f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes")
+    if len(xml) > _MAX_UNPACKED:
+        raise ToolFailed(f"{name} unpacks to more than {_MAX_UNPACKED:,} bytes")
     declares: list[str] = []
 
     def declare(found: str, *_: object) -> None:

@@ -22,7 +22,7 @@ from plansmith_desk.files.moving import new_path
 from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
 from plansmith_desk.toolset import ToolSet
 
-_MOST_BYTES: Final = 10_000_000
+_MAX_BYTES: Final = 10_000_000
 
 
 class _UnwrittenFolder(Folder):
@@ -58,7 +58,7 @@ class _UnwrittenFolder(Folder):
             return None
         with self.opened(name) as file:
             state = os.fstat(file.fileno())
-            if state.st_size > _MOST_BYTES:
+            if state.st_size > _MAX_BYTES:
                 return FileContent(None, state.st_size, repr(stamp(state)).encode())
             return FileContent.of(file.read())
 

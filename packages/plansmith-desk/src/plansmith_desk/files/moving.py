@@ -21,7 +21,7 @@ from plansmith_desk.tool_specs import YES, record, spec
 from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, flag, string
 
 _PIECE: Final = 1 << 20
-_MOST_BYTES: Final = 2_000_000_000
+_MAX_BYTES: Final = 2_000_000_000
 _TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
 _OVERWRITE: Final = flag("Replace a file that is there.")
 _THERE: Final = Sentence("choose another name, or set overwrite to true")
@@ -73,7 +73,7 @@ class _Entry(NamedTuple):
 class MovingTools(ToolSet):
     """The tools that move, copy and delete; none of them follows a link."""
 
-    def __init__(self, root: Path, *, most: int = _MOST_BYTES) -> None:
+    def __init__(self, root: Path, *, most: int = _MAX_BYTES) -> None:
         self._folder = folders.Folder(root)
         self._most = most
         # Two steps that move to one name at once must not both find it free.

@@ -27,8 +27,8 @@ from plansmith_desk.folder import Folder, regular
 if TYPE_CHECKING:
     from plansmith.runs.service import RunService
 
-MOST_BYTES: Final = 50_000_000
-_MOST_PICTURE: Final = 5_000_000
+MAX_BYTES: Final = 50_000_000
+_MAX_PICTURE: Final = 5_000_000
 # The event that tells of a write is recorded a little after the write.
 _LATER: Final = timedelta(seconds=2)
 
@@ -165,8 +165,8 @@ def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:
             status = regular(place, last, written.path)
         if status is None:
             return gone
-        is_large = status.st_size > MOST_BYTES
-        data = b"" if is_large else folder.read(written.path, most=MOST_BYTES)
+        is_large = status.st_size > MAX_BYTES
+        data = b"" if is_large else folder.read(written.path, most=MAX_BYTES)
     except ToolFailed:
         return gone
     size = status.st_size if is_large else len(data)
@@ -177,5 +177,5 @@ def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:
         is_same = written.size in (None, size) and saved <= written.at + _LATER
     state: FileState = "as_written" if is_same else "changed"
     kind, media = Shown("other", UNKNOWN) if is_large else file_kind(written.path, data)
-    keep = keep or (kind == "picture" and size <= _MOST_PICTURE)
+    keep = keep or (kind == "picture" and size <= _MAX_PICTURE)
     return replace(gone, state=state, size=size, kind=kind, media=media, data=data if keep else b"")

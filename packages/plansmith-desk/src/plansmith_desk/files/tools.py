@@ -221,15 +221,15 @@ REPLACE: Final = spec(
 )
 
 
-_MOST_BYTES: Final = 10_000_000
-_MOST_FOUND: Final = 500
-_MOST_SEARCHED: Final = 100_000
+_MAX_BYTES: Final = 10_000_000
+_MAX_FOUND: Final = 500
+_MAX_SEARCHED: Final = 100_000
 
 
 class WorkspaceTools(ts.ToolSet):
     """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
-    def __init__(self, root: Path | Folder, *, write: bool = True, most: int = _MOST_BYTES) -> None:
+    def __init__(self, root: Path | Folder, *, write: bool = True, most: int = _MAX_BYTES) -> None:
         self._folder = Folder.of(root)
         self._most = most
         # Two steps that add to one file at once must not lose what the other added.
@@ -245,13 +245,13 @@ class WorkspaceTools(ts.ToolSet):
         files: list[Json] = []
         searched = 0
         for path, state in self._folder.walk(given.get("folder", ".")):
-            if job.given_up or searched >= _MOST_SEARCHED:
+            if job.given_up or searched >= _MAX_SEARCHED:
                 break
             searched += 1
             if fits(path, given["pattern"]):
                 files.append(listed(path, state))
-        left_out = len(files[_MOST_FOUND:])
-        result: dict[str, Json] = {"files": files[:_MOST_FOUND], "searched": searched}
+        left_out = len(files[_MAX_FOUND:])
+        result: dict[str, Json] = {"files": files[:_MAX_FOUND], "searched": searched}
         return result | {"left_out": left_out} if left_out else result
 
     def _write(self, given: ts.Arguments, _: ts.Job) -> Json:

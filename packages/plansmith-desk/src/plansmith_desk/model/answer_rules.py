@@ -16,10 +16,10 @@ from plansmith.report.result_text import Language, number_text, table
 from plansmith_desk.calendar.moments import in_words
 
 Fields = Mapping[str, Any]
-MOST_NAMES: Final = 12
-MOST_ROWS: Final = 20
-_MOST_LINES: Final = 5
-_LONGEST_NOTE: Final = 400  # letters of a note that a built-in tool writes
+MAX_NAMES: Final = 12
+MAX_ROWS: Final = 20
+_MAX_LINES: Final = 5
+_MAX_NOTE: Final = 400  # letters of a note that a built-in tool writes
 
 
 class Task(NamedTuple):
@@ -120,7 +120,7 @@ def _note_patterns() -> list[tuple[re.Pattern[str], str]]:
 
 def _in_chinese(note: str) -> str:
     """Returns the Chinese of a note in English; one of no built-in tool stays as it is."""
-    for pattern, words in _note_patterns() if len(note) <= _LONGEST_NOTE else ():
+    for pattern, words in _note_patterns() if len(note) <= _MAX_NOTE else ():
         if found := pattern.fullmatch(note):
             return words.format(*found.groups())
     return note
@@ -201,14 +201,14 @@ def _rows(fields: Fields, task: Task) -> str:
         if isinstance(values[0][0], str) and 1 < len(cells) <= 4:
             return task.with_notes(cells[0], *labelled[1:])
         return task.text(", ", "，").join(labelled)
-    if len(names) == 1 and len(values) <= MOST_NAMES and not fields.get("more"):
+    if len(names) == 1 and len(values) <= MAX_NAMES and not fields.get("more"):
         cells = [number_text(row[0]) for row in values]
         count = task.text(f" ({len(cells)})", f"（{len(cells)} 个）")
         return task.labelled(labels[0] + count, task.joined(cells))
-    more, most = task.more(len(rows) - MOST_ROWS, "行"), min(len(rows), MOST_ROWS)
+    more, most = task.more(len(rows) - MAX_ROWS, "行"), min(len(rows), MAX_ROWS)
     if fields.get("more"):
         more = [task.text(f"(the first {most} of many)", f"（前 {most} 行，还有更多）")]
-    return "\n".join([*_table(rows[:MOST_ROWS], headings), *(["", *more] if more else [])])
+    return "\n".join([*_table(rows[:MAX_ROWS], headings), *(["", *more] if more else [])])
 
 
 def _grouped(name: str, cell: Any) -> str:
@@ -319,8 +319,8 @@ _HEADINGS: Final = {"path": "文件", "size": "大小（字节）", "modified": 
 
 def _file_table(files: Sequence[Fields], task: Task, names: str) -> list[str]:
     labels = {name: task.text(name, _HEADINGS[name]) for name in names.split()}
-    more = task.more(len(files) - MOST_ROWS)
-    return [*_table(files[:MOST_ROWS], labels), *(["", *more] if more else [])]
+    more = task.more(len(files) - MAX_ROWS)
+    return [*_table(files[:MAX_ROWS], labels), *(["", *more] if more else [])]
 
 
 def _files(fields: Fields, task: Task) -> str | None:
@@ -343,14 +343,14 @@ def _files(fields: Fields, task: Task) -> str | None:
         return "\n".join(_file_table(files, task, "path size modified"))
     paths, lines = [str(each["path"]) for each in files], list[str]()
     detail = task.text(_count(len(paths), "file"), f"{len(paths)} 个文件")
-    if len(paths) > MOST_NAMES:
-        lines = [task.labelled(detail, "").rstrip(), *(f"- {path}" for path in paths[:MOST_ROWS])]
-        lines += task.more(len(paths) - MOST_ROWS)
+    if len(paths) > MAX_NAMES:
+        lines = [task.labelled(detail, "").rstrip(), *(f"- {path}" for path in paths[:MAX_ROWS])]
+        lines += task.more(len(paths) - MAX_ROWS)
     elif paths:
         lines = [task.labelled(detail, task.joined(paths))]
     if folders:
         inside = task.text(_count(len(folders), "folder"), f"{len(folders)} 个文件夹")
-        lines.append(task.labelled(inside, task.joined(folders[:MOST_ROWS])))
+        lines.append(task.labelled(inside, task.joined(folders[:MAX_ROWS])))
     return "\n".join(lines)
 
 
@@ -363,8 +363,8 @@ def _searched(fields: Fields, task: Task) -> str:
             f'No file mentions "{text}" ({count} searched{unread}).',
             f"没有文件提到“{text}”（共查找 {count} 个{unread}）。",
         )
-    paths = task.joined([each["path"] for each in files[:MOST_ROWS]])
-    names = " ".join([paths, *task.more(len(files) - MOST_ROWS)])
+    paths = task.joined([each["path"] for each in files[:MAX_ROWS]])
+    names = " ".join([paths, *task.more(len(files) - MAX_ROWS)])
     some = _count(len(files), "file mentions", "files mention")
     summary = task.text(f'{some} "{text}": {names}.', f"{len(files)} 个文件提到“{text}”：{names}。")
     found = [
@@ -372,7 +372,7 @@ def _searched(fields: Fields, task: Task) -> str:
         for each in files
         for line in (_list(each, "lines") if "lines" in each else [])[:2]
     ]
-    return "\n".join([summary, *found[:_MOST_LINES]])
+    return "\n".join([summary, *found[:_MAX_LINES]])
 
 
 # What is counted besides lines, if the request speaks of it.
@@ -406,8 +406,8 @@ def _compared(fields: Fields, task: Task) -> str:
     summary = str(fields.get("summary") or f"They differ: {english}.")
     lines = [task.text(summary, f"两者不同：{chinese_text}。" if groups else "两者内容不同。")]
     for name, each in groups.items():
-        word, left = task.text(name, chinese[name]), len(each) - MOST_NAMES
-        for one in each[:MOST_NAMES]:
+        word, left = task.text(name, chinese[name]), len(each) - MAX_NAMES
+        for one in each[:MAX_NAMES]:
             both = one if isinstance(one, str) else f"{one['before']} → {one['after']}"
             lines.append(f"- {task.labelled(word, both)}")
         if left > 0:
@@ -421,10 +421,10 @@ def _duplicates(fields: Fields, task: Task) -> str | None:
         return None
     if not groups:
         return task.text("No duplicate files were found.", "没有重复的文件。")
-    lines = [f"- {' = '.join(map(str, each['paths']))}" for each in groups[:MOST_ROWS]]
+    lines = [f"- {' = '.join(map(str, each['paths']))}" for each in groups[:MAX_ROWS]]
     count = _count(len(groups), "group")
     summary = task.text(f"{count} of duplicate files:", f"{len(groups)} 组重复的文件：")
-    return "\n".join([summary, *lines, *task.more(len(groups) - MOST_ROWS, "组")])
+    return "\n".join([summary, *lines, *task.more(len(groups) - MAX_ROWS, "组")])
 
 
 def _effect(fields: Fields, task: Task) -> str:

@@ -197,7 +197,7 @@ class _Filler:
         return found[:1]
 
 
-MOST_CALLS: Final = 6
+MAX_CALLS: Final = 6
 
 
 def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") -> str:
@@ -217,7 +217,7 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
         book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
         for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
     )
-    rest = f'("," ws {later}){{0,{MOST_CALLS - 2}}}'
+    rest = f'("," ws {later}){{0,{MAX_CALLS - 2}}}'
     calls = f'{first} ("," ws {second} {rest})?'
     whole = literal('{"calls"') + f' ":" ws "[" {calls} "]" "}}"'
     return book.text(f"{reply} | {whole}")

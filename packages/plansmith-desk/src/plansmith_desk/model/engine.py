@@ -253,8 +253,8 @@ def shared_engine(
         return _ENGINES[key]
 
 
-_MOST_KEPT: Final = 16
-_MOST_BYTES: Final = 256 << 20
+_MAX_KEPT: Final = 16
+_MAX_BYTES: Final = 256 << 20
 _LEFT_OVER_S: Final = 3600.0  # after which a file that no state needs was left by a lost process
 
 
@@ -277,7 +277,7 @@ class PromptCache:
     """
 
     def __init__(
-        self, folder: Path, *, most_kept: int = _MOST_KEPT, most_bytes: int = _MOST_BYTES
+        self, folder: Path, *, most_kept: int = _MAX_KEPT, most_bytes: int = _MAX_BYTES
     ) -> None:
         self.folder = folder
         self._most_kept = most_kept

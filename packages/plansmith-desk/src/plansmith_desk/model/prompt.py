@@ -44,7 +44,7 @@ _RARE: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"time.{each}": ("zone",) for each in ("add", "convert", "describe", "difference", "now")},
 }
 # With more tools than this, notes on arguments would make the prompt long.
-_MOST_WITH_NOTES: Final = 8
+_MAX_WITH_NOTES: Final = 8
 _ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortlist
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
@@ -54,7 +54,7 @@ _TASK: Final[Mapping[str, Any]] = {
     "properties": {"task": {"type": "string", "description": "what to do, in words"}},
     "required": ["task"],
 }
-_LONGEST_BLOCK: Final = 1500
+_MAX_BLOCK: Final = 1500
 _HEADINGS: Final = re.compile(
     r"(?:tools|folder|more of the folder|known|now|request)\b[^/]*:", re.IGNORECASE
 )
@@ -119,7 +119,7 @@ class DraftTask:
     def others(self) -> str:
         """What is known besides the request and the folder, one item per line."""
         return "\n".join(
-            f"Known ({label(block.title)}): {_line(block.text)[:_LONGEST_BLOCK]}"
+            f"Known ({label(block.title)}): {_line(block.text)[:_MAX_BLOCK]}"
             for block in self.known
             if block.title not in (FOLDER, FOLDER_NEAR)
         )
@@ -143,7 +143,7 @@ def _remarks(brief: PlanBrief) -> Iterator[str]:
         yield f"Change it: {' '.join(brief.feedback.split())}"
     if brief.problems:
         # What a tool says may hold words of files: on one line it starts no other part.
-        problems = _line("; ".join(brief.problems))[:_LONGEST_BLOCK]
+        problems = _line("; ".join(brief.problems))[:_MAX_BLOCK]
         yield f"Your answer before had problems: {problems}"
 
 
@@ -178,7 +178,7 @@ def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
     The built-in tools are known to the model. Of many others it mixes up the near ones.
     """
     every = offered_tools(task.enabled)
-    if len(every) > _MOST_WITH_NOTES and not any(tool.name in _RARE for tool in every):
+    if len(every) > _MAX_WITH_NOTES and not any(tool.name in _RARE for tool in every):
         return ()
     (_, listed) = prompt_prefix(every)
     return every if rough_count(listed.text) <= _ALL_FIT else ()
@@ -192,7 +192,7 @@ def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
     some = tuple(slim(tool) for tool in tools if tool.name not in _NEVER)
-    if len(some) > _MOST_WITH_NOTES:
+    if len(some) > _MAX_WITH_NOTES:
         some = tuple(tool.without(_RARE.get(tool.name, ())) for tool in some)
     writes = [tool for tool in some if not tool.only_reads and not tool.is_agent]
     return some if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*some, WORDS)
@@ -224,19 +224,19 @@ def folder_prefix(task: DraftTask) -> list[Message]:
 
 def prompt_prefix(tools: Sequence[Offered]) -> list[Message]:
     """Returns the start that all drafts with these tools share; its state is kept on disk."""
-    short = len(tools) > _MOST_WITH_NOTES
+    short = len(tools) > _MAX_WITH_NOTES
     lines = "\n".join(signature(tool, short=short) for tool in tools) or "(none)"
     return [Message("system", RULES), Message("user", f"Tools:\n{lines}\n")]
 
 
 Schema = Mapping[str, Any]
 
-_LONGEST_ABOUT: Final = 160
+_MAX_ABOUT: Final = 160
 _SHORT_ABOUT: Final = 80
-_LONGEST_NOTE: Final = 60
-_MOST_CHOICES: Final = 12
+_MAX_NOTE: Final = 60
+_MAX_CHOICES: Final = 12
 _MANY: Final = 5  # optional arguments from which a small model loses sight
-_MOST_OPTIONAL: Final = 6
+_MAX_OPTIONAL: Final = 6
 _WORDS: Final = {
     "string": "text",
     "integer": "whole number",
@@ -317,11 +317,11 @@ def slim(tool: Offered) -> Offered:
     details = [
         name
         for name, each in optional.items()
-        if len(each.get("enum") or ()) > _MOST_CHOICES
+        if len(each.get("enum") or ()) > _MAX_CHOICES
         or (many and each.get("type") == "boolean" and "default" in each)
     ]
     kept = [name for name in optional if name not in details]
-    return tool.without([*details, *kept[_MOST_OPTIONAL:]])
+    return tool.without([*details, *kept[_MAX_OPTIONAL:]])
 
 
 def signature(tool: Offered, *, short: bool = False) -> str:
@@ -332,9 +332,9 @@ def signature(tool: Offered, *, short: bool = False) -> str:
     parts: list[str] = []
     for name, each in tool.fields.items():
         note = each.get("description") if not short else ""
-        remark = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
+        remark = f" ({_clip(note, _MAX_NOTE)})" if isinstance(note, str) and note else ""
         parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{remark}")
-    about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
+    about = _clip(tool.about, _SHORT_ABOUT if short else _MAX_ABOUT)
     return f"{tool.name}({', '.join(parts)}) - {about}"
 
 
@@ -344,8 +344,8 @@ def _kind(schema: Any) -> str:
     known = cast("Schema", schema)
     choices = cast("list[Any]", known.get("enum") or ())
     if choices:
-        values = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
-        return "|".join([*values, "…"] if len(choices) > _MOST_CHOICES else values)
+        values = [json.dumps(each, ensure_ascii=False) for each in choices[:_MAX_CHOICES]]
+        return "|".join([*values, "…"] if len(choices) > _MAX_CHOICES else values)
     if isinstance(known.get("format"), str):
         return str(known["format"])
     kind = known.get("type")

@@ -51,7 +51,7 @@ _ASKS: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTED: Final = 400  # letters of a passage that is shown
-_MOST_QUOTED: Final = 3
+_MAX_QUOTED: Final = 3
 _SHORT_TEXT: Final = 600  # letters of a text beside the file that it was written to
 
 
@@ -162,7 +162,7 @@ def _read_lines(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[s
             yield cited(named_as, *steps)
     if texts and (not right or is_unanswered):
         yield cited(task.text("These passages fit best:", "最相关的段落："), *steps)
-        for path, text in texts[:_MOST_QUOTED]:
+        for path, text in texts[:_MAX_QUOTED]:
             best = " ".join(best_blocks(task.request, text, _QUOTED).split())
             yield cited(f"- {path}: {clip(best, _QUOTED)}", *steps)
     for each in parts:
@@ -217,7 +217,7 @@ def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:
         count_shared = len(words.intersection(term for _, term in terms(text)))
         shared[path] = max(shared.get(path, 0), count_shared)
     most = max(shared.values(), default=0)
-    return [path for path, count in shared.items() if count == most][:_MOST_QUOTED]
+    return [path for path, count in shared.items() if count == most][:_MAX_QUOTED]
 
 
 def cited(text: str, *steps: str) -> str:
@@ -284,7 +284,7 @@ SYSTEM: Final = (
 ROOM: Final = 2400  # letters of results that an answer is made from
 _WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
 _BREAK: Final = "\n…\n"
-_LONGEST_BLOCK: Final = 500
+_MAX_BLOCK: Final = 500
 _SUMMARY_WORDS: Final = re.compile(
     r"\b(?:summar\w+|overview|gist|outline|tl;?dr|recap|digest|key points|main points|highlights|"
     r"in brief|what is .* about|what's .* about)\b|总结|概括|摘要|要点|归纳|概述|概要|简述|大意|"
@@ -379,7 +379,7 @@ def _file_texts(value: Any) -> list[_Text]:
 
 def best_blocks(request: str, text: str, room: int) -> str:
     """Returns the parts of a text that share most words with a request, in their order."""
-    parts = chunks(text, size=_LONGEST_BLOCK, overlap=0, headings=False)
+    parts = chunks(text, size=_MAX_BLOCK, overlap=0, headings=False)
     worth = LexicalRanker().scores(request, [each.text for each in parts])
     taken: list[int] = []
     left = room

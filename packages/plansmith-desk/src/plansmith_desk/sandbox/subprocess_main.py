@@ -26,7 +26,7 @@ from plansmith_desk.toolset import Job
 
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
 CANCEL: Final = b"cancel"
-LONGEST: Final = 32 * 1024 * 1024
+MAX_LENGTH: Final = 32 * 1024 * 1024
 # What Python, the drivers and the stacks of their threads take beside a query.
 _HEADROOM: Final = 256 * 1024 * 1024
 _MAPPED: Final = 1024 * 1024 * 1024
@@ -79,7 +79,7 @@ def _reply(text: bytes, job: Job) -> bytes:
             result = {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
         pages = int(_STATM.read_text(encoding="ascii").split()[1]) if _STATM.exists() else 0
         reply = _encoded(result | {"worn": pages * _PAGE > _WORN})
-        if len(reply) <= LONGEST:
+        if len(reply) <= MAX_LENGTH:
             return reply
         large = ToolFailed(
             Sentence("the result is too large"), hint=Sentence("ask for fewer columns")

@@ -22,7 +22,7 @@ from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFaile
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
 from plansmith.ports import SHARE
-from plansmith_desk.sandbox.subprocess_main import CANCEL, LONGEST, NOBODY_ASKED
+from plansmith_desk.sandbox.subprocess_main import CANCEL, MAX_LENGTH, NOBODY_ASKED
 from plansmith_desk.toolset import Job, watched
 
 Work = Callable[..., object]  # of a module, so that a child finds it by its name
@@ -173,7 +173,7 @@ class _Child:
             with watched(stop, job=job, seconds=seconds):
                 self._pipe.send_bytes(data)
                 sent = True
-                reply = self._pipe.recv_bytes(LONGEST)
+                reply = self._pipe.recv_bytes(MAX_LENGTH)
         except (EOFError, OSError):
             self.end()
             return None

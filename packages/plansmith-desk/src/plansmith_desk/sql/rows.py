@@ -205,11 +205,11 @@ _TELLING: Final = frozenset(
 _REACHING_OUT: Final = frozenset(
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_dbpage"}
 )
-_LONGEST: Final = 250_000
+_MAX_LENGTH: Final = 250_000
 _LIMITS: Final = {
     # Functions such as instr and trim look at the time only when they are done, and take the
     # product of two lengths: at four million letters ten minutes, at this two seconds.
-    sqlite3.SQLITE_LIMIT_LENGTH: _LONGEST,
+    sqlite3.SQLITE_LIMIT_LENGTH: _MAX_LENGTH,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     # A long pattern of LIKE works for minutes without a look at the time.
@@ -344,7 +344,9 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
         return ToolBusy(Sentence("the database is in use: {why}", why=text))
     if "too big" in text:
         hint = Sentence("leave its column out, or take its length()")
-        return ToolFailed(Sentence("a value is larger than {most} bytes", most=_LONGEST), hint=hint)
+        return ToolFailed(
+            Sentence("a value is larger than {most} bytes", most=_MAX_LENGTH), hint=hint
+        )
     return database_says(text)
 
 

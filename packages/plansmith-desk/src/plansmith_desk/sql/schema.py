@@ -22,7 +22,7 @@ from plansmith_planner.models.tokens import count_tokens
 
 OTHERS: Final = "other database tables"
 _PLAIN: Final = re.compile(r"[^\W\d][\w$]{0,127}")
-_MOST_NAMED: Final = 40
+_MAX_NAMED: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ def _others(tables: Sequence[Table], taken: Sequence[Table], source: str) -> lis
     rest = [table for table in tables if table.name not in names_taken]
     if not rest:
         return []
-    names = [_named(table.name) for table in rest[:_MOST_NAMED]]
-    more = f" and {len(rest) - _MOST_NAMED} more" if len(rest) > _MOST_NAMED else ""
+    names = [_named(table.name) for table in rest[:_MAX_NAMED]]
+    more = f" and {len(rest) - _MAX_NAMED} more" if len(rest) > _MAX_NAMED else ""
     lines = [f"tables that are not shown: {', '.join(names)}{more}"]
-    lines += [line for table in rest[:_MOST_NAMED] for line in table.relations()]
+    lines += [line for table in rest[:_MAX_NAMED] for line in table.relations()]
     return [ContextBlock(OTHERS, "\n".join(lines), source)]
 
 
-_LONGEST_SAMPLE: Final = 41
+_MAX_SAMPLE: Final = 41
 _SAMPLES: Final = 3
 _ROWS: Final = 50
 _STEPS: Final = (10_000, 2_000)  # a look that takes more instructions than the product is ended
@@ -188,6 +188,6 @@ def _add_samples(database: sqlite3.Connection, table: str, columns: Sequence[Col
     for row in cursor:
         for name, value in zip(names, row, strict=True):
             text = "" if value is None or isinstance(value, bytes) else str(value)
-            known, sample = samples.get(name, []), clip(text, _LONGEST_SAMPLE)
+            known, sample = samples.get(name, []), clip(text, _MAX_SAMPLE)
             if sample and sample not in known and len(known) < _SAMPLES:
                 known.append(sample)

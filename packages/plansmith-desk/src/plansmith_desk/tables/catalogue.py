@@ -21,8 +21,8 @@ from plansmith_desk.tables.read import DatabaseCopy, TableLimits, read_table
 from plansmith_desk.toolset import Arguments, Job
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
-_MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
-_MOST_NAMED: Final = 12
+_MAX_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
+_MAX_NAMED: Final = 12
 Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
@@ -121,7 +121,7 @@ class Catalogue:
     def _places(self) -> list[Place]:
         """All tables, files first; not those of databases that are broken or too large to try."""
         found = [Place(path) for path in self._files]
-        left = _MOST_BYTES
+        left = _MAX_BYTES
         for path, size in self._databases.items():
             if size > left:
                 self._skipped.append(path)
@@ -154,7 +154,7 @@ class Catalogue:
             chosen = chosen or [place for place in places if self._is_requested(place)]
             failed: ToolFailed | None = None
             fitting: list[Data] = []
-            for place in chosen if len(chosen) == 1 else places[:_MOST_NAMED]:
+            for place in chosen if len(chosen) == 1 else places[:_MAX_NAMED]:
                 data = self._read(place, given)
                 try:
                     fits(data)
@@ -183,7 +183,7 @@ class Catalogue:
         fitting = _fitting(name, places)
         if fitting:
             return fitting[:1]
-        hint = f"there are {', '.join(map(str, places[:_MOST_NAMED])) or 'no tables'}"
+        hint = f"there are {', '.join(map(str, places[:_MAX_NAMED])) or 'no tables'}"
         if name.casefold() == path.casefold():
             raise ToolFailed(f"{path} has {len(places)} tables", hint=hint)
         raise ToolFailed(Sentence("there is no table {name}", name=clip(name, 60)), hint=hint)
@@ -207,8 +207,8 @@ class Catalogue:
         return found
 
     def unknown(self, name: str) -> ToolFailed:
-        listed = ", ".join(map(str, self._places[:_MOST_NAMED])) or "no tables here"
-        left = len(self._places) - _MOST_NAMED
+        listed = ", ".join(map(str, self._places[:_MAX_NAMED])) or "no tables here"
+        left = len(self._places) - _MAX_NAMED
         more = f" and {left} more" if left > 0 else ""
         if self._skipped:
             more += f"; name tables of {', '.join(self._skipped)} with the file"

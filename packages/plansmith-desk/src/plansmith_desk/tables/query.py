@@ -336,19 +336,19 @@ _ADDED: Final = re.compile(
     re.IGNORECASE,
 )
 _CASED: Final = re.compile(r"\b(?:lower|upper|trim|collate)\b", re.IGNORECASE)
-_MOST_VALUES: Final = 20_000
-_MOST_COMPARED: Final = 40
+_MAX_VALUES: Final = 20_000
+_MAX_COMPARED: Final = 40
 _NEAR: Final = 0.8
 
 
 def flaw_of_values(query: str, tables: Mapping[str, rows.Data]) -> str:
     """Returns what is surely wrong with a value that a query names; empty if nothing is."""
     flaws: list[str] = []
-    for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
+    for found in [*_ADDED.finditer(query)][:_MAX_COMPARED]:
         for data, place in _owner(found["column"], query, tables):
             flaws.append(_flaw_of_sum(data, place, found["function"].lower()))
     # A query that changes the case of texts looks after its spelling.
-    compared = [] if _CASED.search(query) else [*_COMPARED.finditer(query)][:_MOST_COMPARED]
+    compared = [] if _CASED.search(query) else [*_COMPARED.finditer(query)][:_MAX_COMPARED]
     for found in compared:
         for data, place in _owner(found["column"], query, tables):
             for text in re.findall(TEXT, found["value"] or found["values"]):
@@ -419,4 +419,4 @@ def _flaw_of_spelling(data: rows.Data, place: int, value: str, values: Sequence[
 def _texts(data: rows.Data, place: int) -> list[str]:
     """Returns the different texts of a column; none if they are too many to be sure."""
     found = dict.fromkeys(row[place] for row in data.rows if isinstance(row[place], str))
-    return list(found) if len(found) <= _MOST_VALUES else []
+    return list(found) if len(found) <= _MAX_VALUES else []

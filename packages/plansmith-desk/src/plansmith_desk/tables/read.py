@@ -348,7 +348,7 @@ def _without_marks(cells: Sequence[str], *, comma: bool) -> list[str] | None:
 
 
 ENDINGS: Final = (".db", ".sqlite", ".sqlite3", ".db3")
-_MOST_BYTES: Final = 200_000_000
+_MAX_BYTES: Final = 200_000_000
 _LOOK_S: Final = 1.0  # to see what a database has: it must not hold up other tables
 _HEAD: Final = b"SQLite format 3\0"
 _JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
@@ -402,7 +402,7 @@ class DatabaseCopy:
             hint = Sentence("close the program that changes it, or open it there once")
             raise ToolBusy(Sentence("{name} has an unfinished change", name=self._path), hint=hint)
         try:
-            data = self._folder.read(self._path, most=_MOST_BYTES)
+            data = self._folder.read(self._path, most=_MAX_BYTES)
         except FileTooLarge as error:
             hint = Sentence("name it under databases in the settings and ask it with sql.query")
             raise ToolFailed(error.message, hint=hint) from None
@@ -414,7 +414,7 @@ class DatabaseCopy:
 
     def _beside(self, ending: str) -> bytes:
         try:
-            return self._folder.read(self._path + ending, most=_MOST_BYTES)
+            return self._folder.read(self._path + ending, most=_MAX_BYTES)
         except NoSuchFile:
             return b""
 

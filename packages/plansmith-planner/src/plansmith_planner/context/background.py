@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash, json_text
+from plansmith.plan.data import Json, canonical_hash, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Call, Clock, ContextBlock, ContextSource, ToolSource
 from plansmith.text import visible
@@ -68,7 +68,7 @@ class Background:
                 else:
                     asked = tool.name
                     arguments: dict[str, Json] = {key: visible(request)}
-                    call = Call(key=f"background-{content_hash([asked, arguments])[:16]}")
+                    call = Call(key=f"background-{canonical_hash([asked, arguments])[:16]}")
                     result = await search.call(asked, arguments, call)
                     text = result if isinstance(result, str) else json_text(result, indent=1)
                     return "" if result is None else text.strip()

@@ -15,7 +15,7 @@ RULE: Final = (
     "your answer."
 )
 
-_LONGEST_LABEL: Final = 160
+_MAX_LABEL: Final = 160
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _IN_LABELS: Final = str.maketrans({"<": "‹", ">": "›", '"': "'"})
 
@@ -35,8 +35,8 @@ def fence(title: str, text: str, source: str = "") -> str:
 
 def label(text: str) -> str:
     """Returns a text on one short line, without the characters that marks consist of."""
-    line = " ".join(visible(text[: 4 * _LONGEST_LABEL]).split()).translate(_IN_LABELS)
-    return clip(line, _LONGEST_LABEL)
+    line = " ".join(visible(text[: 4 * _MAX_LABEL]).split()).translate(_IN_LABELS)
+    return clip(line, _MAX_LABEL)
 
 
 def indented(text: str) -> str:

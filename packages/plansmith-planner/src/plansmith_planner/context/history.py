@@ -17,7 +17,7 @@ from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 
 TITLE: Final = "conversation so far"
 _SHARE_OF_OLDER: Final = 3  # a third of the tokens is for messages that do not fit whole
-_LONGEST_LINE: Final = 120
+_MAX_LINE: Final = 120
 _SUMMARY_S: Final = 20.0
 _SUMMARY_READS: Final = 8000  # tokens
 
@@ -85,10 +85,7 @@ def _lines(history: Sequence[Message]) -> list[str]:
 def _excerpts(older: Sequence[str], tokens: int) -> Recalled:
     """Returns the beginnings of as many of the later lines as fit, and their number."""
     short = [" ".join(line.split()) for line in older]
-    short = [
-        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}… [clipped]"
-        for line in short
-    ]
+    short = [line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}… [clipped]" for line in short]
 
     def text(kept: int) -> str:
         gone = len(older) - kept

@@ -14,9 +14,9 @@ from plansmith_planner.context.fence import RULE, fence, label
 Count = Callable[[str], int]
 
 LEFT_OUT: Final = "left out of this context"
-_LONGEST_TOKEN: Final = 64  # characters per token; longer texts are cut before they are counted
+_MAX_TOKEN: Final = 64  # characters per token; longer texts are cut before they are counted
 _SMALLEST: Final = 8  # tokens; a shorter piece is not worth its marks
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 def rough_count(text: str) -> int:
@@ -67,15 +67,15 @@ def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str
     """Returns blocks as prompt text, after the rule that they are data."""
     fences = [fence(block.title, block.text, block.source) for block in blocks]
     if missing:
-        named = [label(name)[:60] for name in missing[:_MOST_NAMED]]
-        more = [f"and {len(missing) - _MOST_NAMED} more"] if len(missing) > _MOST_NAMED else []
+        named = [label(name)[:60] for name in missing[:_MAX_NAMED]]
+        more = [f"and {len(missing) - _MAX_NAMED} more"] if len(missing) > _MAX_NAMED else []
         fences.append(fence(LEFT_OUT, "\n".join([*named, *more])))
     return "\n\n".join([RULE, *fences]) if fences else ""
 
 
 def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: bool = False) -> str:
     """Cuts a text to a number of tokens; a line says how much is missing."""
-    if len(text) <= tokens * _LONGEST_TOKEN and count(text) <= tokens:
+    if len(text) <= tokens * _MAX_TOKEN and count(text) <= tokens:
         return text
 
     def cut(length: int) -> str:
@@ -84,7 +84,7 @@ def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: boo
             return f"{note}\n{text[len(text) - length :].lstrip()}"
         return f"{text[:length].rstrip()}\n{note}".lstrip("\n")
 
-    lengths = range(min(len(text), tokens * _LONGEST_TOKEN + 1))
+    lengths = range(min(len(text), tokens * _MAX_TOKEN + 1))
     length = bisect_right(lengths, tokens, key=lambda each: count(cut(each))) - 1
     return cut(length) if length > 0 else ""
 
@@ -103,7 +103,7 @@ class _Sharing:
 
     def blocks(self, parts: Sequence[Part]) -> tuple[ContextBlock, ...]:
         """Returns what fits of parts: by rank, then in equal shares."""
-        left = self.tokens - rough_count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
+        left = self.tokens - rough_count(rendered((), [LEFT_OUT] * (_MAX_NAMED + 1)))
         taken: dict[int, list[ContextBlock]] = {}
         for rank in sorted({part.rank for part in parts}):
             group = [at for at, part in enumerate(parts) if part.rank == rank]

@@ -38,28 +38,28 @@ _ONLY: Final = lazy_pattern(
 _SPLIT_NAMES: Final = lazy_pattern(r", (?:and |or )?| and | or |、|和|或")
 _NUMBER: Final = rf"(\d{{1,4}}|a single|{'|'.join(SPELT)})"
 _UNIT: Final = r"(steps?|(?:tool |function |agent )?calls?)"
-_MOST_OF: Final = (
+_MAX_OF: Final = (
     r"(?:at most|at the most|no more than|not more than|up to|a maximum of|maximum|max\.?)"
 )
-_MOST_EN: Final = (
-    rf"(?:{_MOST_OF} {_NUMBER} {_UNIT}|{_NUMBER} {_UNIT} (?:at most|at the most|or fewer|or less))"
+_MAX_EN: Final = (
+    rf"(?:{_MAX_OF} {_NUMBER} {_UNIT}|{_NUMBER} {_UNIT} (?:at most|at the most|or fewer|or less))"
     r"(?: in total| altogether| overall)?"
 )
-_MOST_ZH: Final = (
+_MAX_ZH: Final = (
     rf"(?:最多|不超过|至多|不能超过|不得超过|不要超过)(?:只?能|可以)?(?:使用|执行|调用|用|分)?"
     rf" ?({HAN_NUMBER}) ?个?(步骤?|次(?:工具)?调用|次工具|个?工具调用)"
     rf"|({HAN_NUMBER}) ?个?(步骤?|次(?:工具)?调用)以内"
 )
 _MOST: Final = lazy_pattern(
-    rf"(?:please )?(?:use |make |take |plan |have )?{_MOST_EN}|(?:请|只)?(?:{_MOST_ZH})",
+    rf"(?:please )?(?:use |make |take |plan |have )?{_MAX_EN}|(?:请|只)?(?:{_MAX_ZH})",
     re.IGNORECASE,
 )
 # In a request the same words may describe a thing ("a porch with at most two steps"), so that in
 # English they count only at the end of a clause, behind a word that asks for them.
-_MOST_ASKED: Final = lazy_pattern(
+_MAX_ASKED: Final = lazy_pattern(
     r"(?:^(?:please |and |but |with |in |use |using |make |take |plan )*"
     r"|\b(?:in|within|using|use|take|make|needing|a plan (?:of|with|in)) )"
-    rf"{_MOST_EN}$|(?:{_MOST_ZH})(?!路|之遥)",
+    rf"{_MAX_EN}$|(?:{_MAX_ZH})(?!路|之遥)",
     re.IGNORECASE,
 )
 _READ_ONLY: Final = lazy_pattern(
@@ -114,7 +114,7 @@ def asked_constraints(request: str, names: Collection[str]) -> list[Constraint]:
     known = [name.lower() for name in names]
     for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:READ_BY_RULES])):
         sentence = clause.strip()
-        if found := _MOST_ASKED.search(sentence):
+        if found := _MAX_ASKED.search(sentence):
             rules.append(Constraint(text=found[0].strip()).replace(**_bound(found)))
         about = _about_tools(sentence)
         patterns = [each.lower() for listed in about.values() for each in listed]

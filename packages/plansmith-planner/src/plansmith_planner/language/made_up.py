@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from plansmith.check.names import reads, words
+from plansmith.check.names import seems_to_read, words
 from plansmith.plan.capability import Tools, ToolSpec, tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -60,7 +60,7 @@ def _acting(plan: Plan, specs: Mapping[str, ToolSpec]) -> Iterator[tuple[str, To
         if step.disabled or not isinstance(inner, ToolStep):
             continue
         spec = specs.get(inner.tool)
-        if spec is not None and not reads(spec):
+        if spec is not None and not seems_to_read(spec):
             yield step.id, inner
 
 

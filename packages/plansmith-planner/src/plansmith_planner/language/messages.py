@@ -9,7 +9,7 @@ from plansmith.lazy import lazy_pattern
 from plansmith.text import visible
 from plansmith_planner.language import word_list
 from plansmith_planner.language.verbs import ORDERS, ORDERS_ZH
-from plansmith_planner.language.yes_or_no import EDGE, LONGEST_YES
+from plansmith_planner.language.yes_or_no import EDGE, MAX_YES
 
 _REJECTION: Final = lazy_pattern(
     r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
@@ -45,7 +45,7 @@ _CHANGE: Final = lazy_pattern(
     r"|other|swap|first|before|after|step)\b"
     r"|便宜|更|换|改|不要|别|不用|去掉|删掉|加上?|增加|减少|只要?|另外|先|再|跳过|少|多"
 )
-_MOST_WORDS: Final = 12  # each is looked for in every result
+_MAX_WORDS: Final = 12  # each is looked for in every result
 _COMMON: Final = word_list("asking")
 _FAILED: Final = lazy_pattern(
     r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
@@ -60,7 +60,7 @@ _HAN_WORDS: Final = lazy_pattern("[\u4e00-\u9fff]{2,}")
 def is_rejection(text: str) -> bool:
     """Tells whether a message only says no, reject it and the like."""
     words = text.strip(EDGE).casefold()
-    if not words or len(words) > LONGEST_YES:
+    if not words or len(words) > MAX_YES:
         return False
     return bool(_REJECTION.fullmatch(words) or _REJECTION_ZH.fullmatch(words))
 
@@ -107,4 +107,4 @@ def subject_words(question: str) -> list[str]:
     ]
     han = _HAN_WORDS.findall(_ASKING.sub(" ", text))
     found = sorted(dict.fromkeys([*quoted, *plain, *han]), key=len, reverse=True)
-    return found[:_MOST_WORDS]
+    return found[:_MAX_WORDS]

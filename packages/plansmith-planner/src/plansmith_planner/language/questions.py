@@ -112,7 +112,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_MOST_DIGITS: Final = 8  # digits of an amount that does not end
+_MAX_DIGITS: Final = 8  # digits of an amount that does not end
 _AMOUNT: Final = rf"(?P<value>[-−]?\s?{DIGITS})\s?"
 _UNIT: Final = (
     rf"(?:{'|'.join(sorted(CHINESE_UNITS, key=len, reverse=True))}"
@@ -149,7 +149,7 @@ def _units(text: str, language: Language) -> InstantCall | None:
     amount = (match["value"] or "1").strip()
     first, last = (escape_text(each) for each in (names if warm else units))
     value = re.sub(r"[\s,]", "", amount.replace("−", "-"))
-    digits = 5 if warm else _MOST_DIGITS
+    digits = 5 if warm else _MAX_DIGITS
     inputs: dict[str, Json] = {"value": value, "from": names[0], "to": names[1], "digits": digits}
     dot = "。" if language == "zh" else "."
     reply = f"{escape_text(amount)} {first} = {_result('text')} {last}{dot}"

@@ -10,9 +10,9 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
+from plansmith.plan.timed_plans import timing_of
 from plansmith.plan.timing import Timing, require_valid_timing
 from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.clock import (

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 # The patterns are compiled when they are first used.
-LONGEST_YES = 60
+MAX_YES = 60
 EDGE = " \t\r\n.,!;:。，！；：、\"'“”‘’`*"
 YES = (
     r"(?>(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
@@ -42,7 +42,7 @@ WHAT = r"\b(?:how|which|what|who|whom|whose|when|where|why)\b|多少|哪|什么|
 def is_yes(text: str) -> bool:
     """Tells whether a text only says yes, go ahead and the like."""
     words = plain(text)
-    if not words or len(words) > LONGEST_YES or not re.search(SIGN_OF_YES, words):
+    if not words or len(words) > MAX_YES or not re.search(SIGN_OF_YES, words):
         return False
     return bool(re.fullmatch(YES, words))
 

@@ -55,7 +55,7 @@ KEYS: Final = (
 
 
 LIMIT_S: Final = 1.0
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 _OLLAMA_PORT: Final = 11434
 # Models that take text and give something else than text, by how they are usually called.
 _NO_CHAT: Final = re.compile(
@@ -143,7 +143,7 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
         ):
             async for block in answer.aiter_bytes():
                 data += block
-                if len(data) > _MOST_BYTES:
+                if len(data) > _MAX_BYTES:
                     break
     except TimeoutError:
         return Server(place, flaw=silent)
@@ -157,7 +157,7 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
     if answer.status_code != 200:
         status = str(answer.status_code)
         return Server(place, flaw=Sentence("answers with status {status}", status=status))
-    return _read(place, data[:_MOST_BYTES].decode("utf-8", "replace"))
+    return _read(place, data[:_MAX_BYTES].decode("utf-8", "replace"))
 
 
 def _read(place: Place, text: str) -> Server:

@@ -16,7 +16,7 @@ Kind = Literal["tool", "agent"]
 # Field: weight of a match, typical length in words, how much a longer text dilutes a match.
 _FIELDS: Final = ((2.0, 5.0, 0.4), (1.0, 16.0, 0.5), (0.7, 5.0, 0.5), (0.9, 25.0, 0.5))
 _SATURATION: Final = 1.2
-_LONGEST_TEXT: Final = 20_000
+_MAX_TEXT: Final = 20_000
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _PUBLISHER: Final = re.compile(r"^[a-z]{2,}(?:\.[\w-]+)+/")
 _NAMESPACE: Final = re.compile(r"::|[.:/]")
@@ -66,7 +66,7 @@ def _agent_source(agent: AgentSpec) -> Source:
     named = [*agent.tags, *(skill.name for skill in skills)]
     named.extend(tag for skill in skills for tag in skill.tags)
     return Source(
-        agent.name, "agent", (agent.name, " . ".join(about)[:_LONGEST_TEXT], " ".join(named), "")
+        agent.name, "agent", (agent.name, " . ".join(about)[:_MAX_TEXT], " ".join(named), "")
     )
 
 
@@ -82,7 +82,7 @@ def tool_source(name: str, description: object, schema: object) -> Source:
     # The prefix `com.example/` says who made a tool, not what it does.
     title = _PUBLISHER.sub("", name)
     about, fields, about_fields = (
-        each[:_LONGEST_TEXT] for each in (text, " ".join(names), " ".join(notes))
+        each[:_MAX_TEXT] for each in (text, " ".join(names), " ".join(notes))
     )
     required = tuple(_texts(schema, "required"))
     return Source(name, "tool", (title, about, fields, about_fields), required)

@@ -27,9 +27,9 @@ from plansmith_planner.threads.earlier_results import results_of
 from plansmith_planner.threads.entries import ReplyGiven, RunJoined, ThreadState
 from plansmith_planner.threads.store import ThreadStore
 
-MOST_RUNS: Final = 20
-_LONGEST_ANSWER: Final = 800
-_LONGEST_TEXT: Final = 400
+MAX_RUNS: Final = 20
+_MAX_ANSWER: Final = 800
+_MAX_TEXT: Final = 400
 _AROUND: Final = 60  # characters on each side of a word that is quoted
 # What is told of a message that has neither a reply nor a run of its own.
 _DONE: Final = {
@@ -65,7 +65,7 @@ class ThreadMemory:
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
         """Returns the results that a plan for a message may use: those of earlier messages."""
         state = (await self.store.read(thread)).before(message or 1)
-        return results_of([each.run for each in await self.digests(state.runs[-MOST_RUNS:])])
+        return results_of([each.run for each in await self.digests(state.runs[-MAX_RUNS:])])
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         state = await self.store.read(thread)
@@ -87,7 +87,7 @@ class ThreadMemory:
 
         For a request of `reader`, the words of other programs are not those of a user.
         """
-        runs = {each.run.id: each for each in await self.digests(thread.runs[-MOST_RUNS:])}
+        runs = {each.run.id: each for each in await self.digests(thread.runs[-MAX_RUNS:])}
         messages: list[Message] = []
         if thread.summary is not None:
             text = f"[what came before, in short] {thread.summary.text}"
@@ -102,7 +102,7 @@ class ThreadMemory:
             run = runs.get(message.instead) or runs.get(message.run)
             reply = Message("assistant", _DONE.get(message.kind or "", ""))
             if message.reply is not None and not message.undone:
-                reply = Message("assistant", clip(str(message.reply.text), _LONGEST_ANSWER))
+                reply = Message("assistant", clip(str(message.reply.text), _MAX_ANSWER))
             elif run is not None and (message.undone or message.kind == "request"):
                 reply = _outcome(run, "(taken back by the person) " if message.undone else "")
             own = message.by.kind == "person" or message.by.label == (reader or message.by).label
@@ -117,16 +117,16 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
     """Says what came of a run: its plan, what was decided, how it stands, what it answered."""
     run, lines = digest.run, [f"Status: {digest.run.status.value}."]
     if run.plan is not None and run.plan.goal and run.plan.goal != run.request:
-        lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
+        lines.append(f"Goal: {clip(run.plan.goal, _MAX_TEXT)}.")
     if run.plan is not None and run.plan.steps:
         lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
     wishes = (each.body.text for each in digest.events if isinstance(each.body, e.ChangesAsked))
-    lines += [f"A change of the plan was asked for: {clip(each, _LONGEST_TEXT)}" for each in wishes]
+    lines += [f"A change of the plan was asked for: {clip(each, _MAX_TEXT)}" for each in wishes]
     lines += [each.text for each in decisions(digest.events, words_for("en"))]
     for asked in run.questions.values():
-        lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
+        lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _MAX_TEXT)}")
     answer = answer_text(run)
-    lines += [f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else []
+    lines += [f"Answer: {clip(answer, _MAX_ANSWER)}"] if answer else []
     before = (visible(run.request), run.plan) if run.plan else None
     return RunOutcome("assistant", start + "\n".join(lines), before)
 
@@ -190,16 +190,14 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         yield ReplyGiven(_all(about, _reason(named.why), uses, *failed), step=named.id)
     elif not words:
         steps = [step.title or step.id for step in plan.steps[:12]]
-        summary = clip(plan.thought or plan.goal, _LONGEST_TEXT)
+        summary = clip(plan.thought or plan.goal, _MAX_TEXT)
         yield ReplyGiven(
             Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=summary, steps=steps)
         )
 
 
 def _reason(text: str) -> str:
-    return (
-        Sentence("The plan gives this reason: {why}", why=clip(text, _LONGEST_TEXT)) if text else ""
-    )
+    return Sentence("The plan gives this reason: {why}", why=clip(text, _MAX_TEXT)) if text else ""
 
 
 def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyGiven]:

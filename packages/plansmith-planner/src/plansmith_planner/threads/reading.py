@@ -36,13 +36,13 @@ from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_n
 from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.entries import MessageRead, ThreadState
-from plansmith_planner.threads.memory import MOST_RUNS
+from plansmith_planner.threads.memory import MAX_RUNS
 
 SCHEMA: Final = text_fields(
     kind=("answer", "change", "why", "request"), question=(), option=(), reason=()
 )
 JUDGING_S: Final = 15.0
-_LONGEST: Final = 2_000
+_MAX_LENGTH: Final = 2_000
 # What the system itself asks before an effect or beyond a limit: no message answers that.
 ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
 
@@ -112,7 +112,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
     found: list[Run] = []
     questions: list[Waiting] = []
     decisions: list[Waiting] = []
-    for name in reversed(thread.runs[-MOST_RUNS:]):
+    for name in reversed(thread.runs[-MAX_RUNS:]):
         journal = await runs.journals.load_or_none(name)
         if journal is None or journal.run.damage:
             continue
@@ -120,7 +120,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
         found.append(run)
         if run.status.over or not run.questions:
             continue
-        known = await runs.registry.environment(run.plan, run.templates)
+        known = await runs.registry.capabilities(run.plan, run.templates)
         for asked in reversed([*run.questions.values()]):
             guards = bool(run.plan and asked.step and guarded(run.plan, asked.step, known))
             # A program answers nothing after which something is changed.
@@ -271,8 +271,8 @@ async def judge(
 
     The value of an answer is always the person's own words or a listed option.
     """
-    waiting = fence("what waits for the person", clip(_waiting(now), _LONGEST))
-    message = fence("message", clip(visible(text), _LONGEST))
+    waiting = fence("what waits for the person", clip(_waiting(now), _MAX_LENGTH))
+    message = fence("message", clip(visible(text), _MAX_LENGTH))
     asked = render("message", folder=prompts, locale=locale, waiting=waiting, message=message)
     prompt = Prompt([Message("user", asked)], schema=SCHEMA, brief=MessageBrief(visible(text)))
     # Whoever speaks next in the thread waits for this.

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.clock import SystemClock
-from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.event_body import moment
-from plansmith.plan.events import Actor
+from plansmith.plan.events import SYSTEM, Actor
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, Document, Finding, Store

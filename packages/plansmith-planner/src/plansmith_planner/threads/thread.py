@@ -29,7 +29,7 @@ from plansmith_planner.threads import entries as t
 from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.memory import ThreadMemory, why
 
-LONGEST: Final = 100_000
+MAX_LENGTH: Final = 100_000
 _KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 _PLANS: Final = frozenset({"request", "answer", "change"})
@@ -490,8 +490,8 @@ def _message_added(
     """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
     if not text.strip():
         raise Refused(Sentence("the message is empty"), hint=Sentence("say what should be done"))
-    if len(text) > LONGEST:
-        long = Sentence("the message is longer than {most} characters", most=LONGEST)
+    if len(text) > MAX_LENGTH:
+        long = Sentence("the message is longer than {most} characters", most=MAX_LENGTH)
         hint = Sentence("put long texts into a file of the folder, and name the file")
         raise Refused(long, hint=hint)
     if SURROGATES.search(text):
@@ -536,7 +536,7 @@ async def _undo(
     if run.status.over:
         refusal = Sentence("run {run} is over: {status}", run=run.id, status=run.status)
         raise Refused(refusal, hint=_PUT_RIGHT)
-    return await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
+    return await runs.cancel(run.id, by=by, reason=_TAKEN_BACK)
 
 
 async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> Run:
@@ -549,7 +549,7 @@ async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> R
         message = Sentence("{acted} has run since: the answer cannot be taken back", acted=acted)
         raise Refused(message, hint=_PUT_RIGHT)
     if not run.status.over:
-        await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
+        await runs.cancel(run.id, by=by, reason=_TAKEN_BACK)
     if step is None:
         old = await runs.journals.get(run.id)
         return await runs.journals.whole(await runs.editing.ask_again(old, by=by))

@@ -7,7 +7,7 @@ import pytest
 from plansmith import AgentSpec, Plan, Problem
 from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint
-from plansmith.check.names import reads
+from plansmith.check.names import seems_to_read
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.planning import PlanningFigures, is_fallback
 from plansmith_planner.language.constraints import read_constraint
@@ -206,9 +206,9 @@ def test_constraints_reject_or_warn(
 def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
     name: str, expected: bool
 ) -> None:
-    assert reads(ToolSpec(name=name)) is expected
-    assert not reads(ToolSpec(name=name, effect=Effect.WRITE))
-    assert reads(ToolSpec(name=name, effect=Effect.READ))
+    assert seems_to_read(ToolSpec(name=name)) is expected
+    assert not seems_to_read(ToolSpec(name=name, effect=Effect.WRITE))
+    assert seems_to_read(ToolSpec(name=name, effect=Effect.READ))
 
 
 def test_a_step_with_the_id_of_another_one_cannot_hide_what_it_does() -> None:

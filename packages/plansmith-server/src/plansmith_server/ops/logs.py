@@ -20,7 +20,7 @@ from plansmith.plan.data import Json
 _HIDDEN: Final = "[hidden]"
 _KEYS: Final = re.compile(r"(?i)(authorization|cookie|token|secret|password|api[-_]?key)")
 _VALUES: Final = re.compile(r"(?i)(\bbearer\s+|[?&;]token=|\bsk-|\bps[tl]_)[\w.~+/=-]+")
-_LONGEST: Final = 2000
+_MAX_LENGTH: Final = 2000
 LIMIT_S: Final = 0.25
 
 
@@ -77,7 +77,7 @@ class Log:
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, _HIDDEN)
-            return _VALUES.sub(lambda found: f"{found[1]}{_HIDDEN}", value)[:_LONGEST]
+            return _VALUES.sub(lambda found: f"{found[1]}{_HIDDEN}", value)[:_MAX_LENGTH]
         if isinstance(value, list):
             return [self._clean(each) for each in value]
         return self._fields(value) if isinstance(value, dict) else value

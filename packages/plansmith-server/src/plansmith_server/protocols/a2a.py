@@ -48,7 +48,7 @@ _CALLER: Final = "plansmith_caller"
 # The run that a message has begun, until its task is made of it.
 _BEGUN: Final = "plansmith_begun"
 # What is kept of a tenant's tasks.
-MOST_BYTES: Final = 16_000_000
+MAX_BYTES: Final = 16_000_000
 _TASK_BYTES: Final = 5_000
 # A task that waits so long for a person holds nothing until somebody answers.
 _RELEASED_S: Final = 60.0
@@ -218,7 +218,7 @@ class RunTasks(InMemoryTaskStore):
         context.state.pop(_BEGUN, None)
         self._saved.pop(task.id, None)
         self._saved[task.id] = task.ByteSize() + _TASK_BYTES, context
-        while self.size > MOST_BYTES:
+        while self.size > MAX_BYTES:
             oldest = next(iter(self._saved))
             await super().delete(oldest, self._saved.pop(oldest)[1])
 

@@ -37,7 +37,7 @@ from plansmith_server.team.auth import grant_of
 from plansmith_server.views import export_plan, parse_plan
 
 # A tenant's; one that nobody uses for half an hour ends.
-MOST_SESSIONS: Final = 200
+MAX_SESSIONS: Final = 200
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 # They add a run, and nothing outside changes by them: that takes a plan that a person approved.
 _BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
@@ -77,7 +77,7 @@ def mcp_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
     server = make_mcp(state)
     # The gate has checked host, origin, token and size.
     free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.streamable_http_app(transport_security=free, max_sessions=MOST_SESSIONS)
+    app = server.streamable_http_app(transport_security=free, max_sessions=MAX_SESSIONS)
     return app.routes, [server.session_manager.run]
 
 

@@ -93,7 +93,7 @@ class ProgramAccess:
         if not run.questions:
             return {}
         state = await self.state.for_run(run.id, acts=False)
-        known = await state.smith.runs.registry.environment(run.plan, run.templates)
+        known = await state.smith.runs.registry.capabilities(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
@@ -129,7 +129,7 @@ class ProgramAccess:
         if is_for_person:  # how: with the whole command, or on the page of a live server
             about, settings = self.state.about, self.state.settings
             others = await self.state.smith.runs.journals.ownership.processes()
-            pages = [about.at, *(each.beat.about.at for each in others if each.lives)]
+            pages = [about.at, *(each.heartbeat.about.at for each in others if each.lives)]
             words = ["approve" if awaits_review(run) else "answer", run.id]
             if not about.at:  # the program is on this machine, and may know where
                 words = ["-C", str(settings.folder()), *words]

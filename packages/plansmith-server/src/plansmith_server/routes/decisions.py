@@ -13,9 +13,9 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.question_options import ALLOW, FOR_PROGRAMS
 from plansmith.plan.run import Run
-from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import decisions as d
+from plansmith.schedules.schedule import failures_in_a_row
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files

@@ -20,7 +20,7 @@ _BUILT: Final = Path(__file__).parent.parent
 HELP: Final = _BUILT / "help"
 PAGE: Final = _BUILT / "page"
 # No file system has longer names, and no view a longer address.
-_LONGEST: Final = 250
+_MAX_LENGTH: Final = 250
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _SCRIPT: Final = re.compile(r"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
 _STYLE: Final = """
@@ -95,7 +95,7 @@ def help_response(path: str, *, folder: Path = HELP) -> web.Response:
         return _not_built("docs", "The documentation", "Until then, read the folder docs/.", 404)
     found = _file(folder, path)
     if found is None:
-        raise not_found("page", f"/help/{path[:_LONGEST]}")
+        raise not_found("page", f"/help/{path[:_MAX_LENGTH]}")
     headers = {"Cache-Control": "no-cache"}
     if found.suffix == ".html":
         headers["Content-Security-Policy"] = _policy(found.read_bytes().decode())
@@ -136,7 +136,7 @@ def page_response(path: str, *, folder: Path = PAGE) -> web.Response | None:
 
 
 def _file(folder: Path, path: str) -> Path | None:
-    if len(path.encode(errors="replace")) > _LONGEST:
+    if len(path.encode(errors="replace")) > _MAX_LENGTH:
         return None
     wanted = (folder / (path.replace("\0", "") or "index.html")).resolve()
     return wanted if wanted.is_relative_to(folder.resolve()) and wanted.is_file() else None

@@ -28,7 +28,7 @@ from plansmith_server.team.auth import Auth
 from plansmith_server.views import JsonObject, step_view
 
 PING_S: Final = 15.0
-MOST_STREAMS: Final = 200
+MAX_STREAMS: Final = 200
 _WAITING: Final = 4
 _END: Final = ""
 _CHANGES: Final = (e.StepStarted, e.StepDone, e.StepReused, e.StepFailed, e.StepSkipped)
@@ -91,7 +91,7 @@ class _CountedStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the stream; must not await between reading the count and changing it."""
-        if self._metrics.streams >= MOST_STREAMS:
+        if self._metrics.streams >= MAX_STREAMS:
             why, hint = Sentence("too many streams are open"), Sentence("close some pages")
             problem = HttpProblem(503, "too_many_streams", why, hint=hint)
             await problem.response()(scope, receive, send)

@@ -172,7 +172,7 @@ async def cancel(ask: Ask, *, reason: b.Long = "") -> Answer:
 async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a run: starts no more steps, lets running ones end."""
     await ask.state.background.halt_planning(ask.run)
-    await ask.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=reason)
+    await ask.runs.pause_at_once(ask.run, by=ask.by, reason=reason)
     return await ask.run_view()
 
 
@@ -251,7 +251,7 @@ async def take_back(ask: Ask) -> Answer:
 @route("POST /v1/runs/{id}/skip", "approve", answer=v.RunView, example={"step": "weather"})
 async def skip(ask: Ask, *, step: b.Short) -> Answer:
     """Skips a step that has not begun or that asks, and the steps that need it."""
-    work = ask.runs.stopping.skip(ask.run, step, by=ask.by)
+    work = ask.runs.skip(ask.run, step, by=ask.by)
     # Not until the first event: that may be one of the process that executes the run.
     await ask.state.background.do_and_continue(ask.run, work)
     return await ask.run_view()

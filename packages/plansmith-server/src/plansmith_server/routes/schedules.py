@@ -8,8 +8,8 @@ from typing import Any
 
 from plansmith.errors import Refused
 from plansmith.formats.native import read_plan
-from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import next_fires, require_valid_timing
+from plansmith.schedules.schedule import Fire, Schedule
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error

@@ -71,7 +71,7 @@ async def _events(store: Store, run: str, numbers: set[int]) -> list[Event]:
     except NotFound:
         return []  # removed meanwhile
     except JournalDamaged:
-        events = (await store.sound(run)).events
+        events = (await store.intact_part(run)).events
     return [each for each in events if each.number in numbers]
 
 

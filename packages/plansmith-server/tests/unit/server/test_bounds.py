@@ -33,10 +33,10 @@ PAGE = (Path(__file__).parents[5] / "docs" / "server.md").read_text()
 
 def test_the_page_names_every_bound() -> None:
     table = PAGE.partition("## What is kept for a client")[2].partition("\n## ")[0]
-    bounds = (server_app.MOST_BYTES, server_news.MOST_BYTES, a2a.MOST_BYTES)
+    bounds = (server_app.MAX_BYTES, server_news.MAX_BYTES, a2a.MAX_BYTES)
     assert [table.count(f"{each // 1_000_000} MB") >= 1 for each in bounds] == [True] * 3
     rules = GateRules(frozenset())
-    for count in (mcp.MOST_SESSIONS, rules.max_body // 10**6, rules.max_file // 10**6):
+    for count in (mcp.MAX_SESSIONS, rules.max_body // 10**6, rules.max_file // 10**6):
         assert f"{count} " in table
 
 
@@ -57,10 +57,10 @@ async def test_answers_kept_for_a_flood_of_keys_are_bounded_and_push_nobody_else
     await kept.once("k", "mine /v1/runs", b"", mine)
     for number in range(60):
         await kept.once(str(number), "flood /v1/runs", b"", Handler(900_000))
-        assert kept.size <= server_app.MOST_BYTES
+        assert kept.size <= server_app.MAX_BYTES
     for number in range(12_000):
         await kept.once(f"small {number}", "flood /v1/runs", b"", Handler())
-    assert kept.size <= server_app.MOST_BYTES
+    assert kept.size <= server_app.MAX_BYTES
     again = await kept.once("k", "mine /v1/runs", b"", mine)
     assert (mine.made, again.headers["idempotency-replayed"]) == (1, "true")
     # Another token with the same name is somebody else.
@@ -119,11 +119,11 @@ async def _batches(reader: EventReader, news: Sequence[News]) -> list[Event]:
     return found
 
 
-@pytest.mark.parametrize("room", [server_news.MOST_BYTES, 2_000_000])
+@pytest.mark.parametrize("room", [server_news.MAX_BYTES, 2_000_000])
 async def test_followers_read_each_event_once_and_keep_a_bounded_part(
     monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    monkeypatch.setattr(server_news, "MOST_BYTES", room)
+    monkeypatch.setattr(server_news, "MAX_BYTES", room)
     store, count = CountingStore(), 5_000
     events = journal("a", count)
     await store.append(events)
@@ -153,11 +153,11 @@ async def test_tasks_of_a2a_are_bounded_and_the_oldest_are_forgotten(house: Hous
     ]
     for each in saved:
         await tasks.save(each, context)
-    assert tasks.size <= a2a.MOST_BYTES
+    assert tasks.size <= a2a.MAX_BYTES
 
 
 async def test_sessions_of_mcp_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(mcp, "MAX_SESSIONS", 2)
     hello = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -28,7 +28,7 @@ _NO_VERDICT: Final = frozenset(
     {"BacktrackLimitExceeded", "RegexEngineFailure", "Referencing", "FromUtf8", "Custom"}
 )
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
-_MOST_FAULTS: Final = 50
+_MAX_FAULTS: Final = 50
 _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
@@ -124,7 +124,7 @@ def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainErr
             return found
         for error in schema.validator.iter_errors(arguments.value):
             found += _certain(error, arguments)
-            if len(found) >= _MOST_FAULTS:
+            if len(found) >= _MAX_FAULTS:
                 break
     except (ValueError, TypeError, OverflowError):
         return None

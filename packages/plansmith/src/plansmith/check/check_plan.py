@@ -19,15 +19,15 @@ from plansmith.plan.earlier import NO_RESULTS, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.schedules import conflicting_times
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, StepFields, ToolStep
+from plansmith.plan.steps import MAX_TIMEOUT_S, AnyStep, StepFields, ToolStep
+from plansmith.plan.timed_plans import conflicting_times
 from plansmith.plan.timing import Timing, require_valid_timing
 
 if TYPE_CHECKING:
     from plansmith.ports import Secrets
 
-_MOST_GUESSES: Final = 4
+_MAX_GUESSES: Final = 4
 _TEXT_HINT: Final = Sentence(
     "braces that are meant as text are written {example}", example='{{"{{"}}'
 )
@@ -206,13 +206,13 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
         ((), step.timeout_s),
         (("each",), step.each.timeout_s if step.kind == "map" else None),
     ):
-        if seconds is not None and seconds > LONGEST_TIMEOUT_S:
+        if seconds is not None and seconds > MAX_TIMEOUT_S:
             message = Sentence(
                 "'{step}' may take {seconds} seconds, which is more than a year",
                 step=step.id,
                 seconds=f"{seconds:g}",
             )
-            most = f"{LONGEST_TIMEOUT_S:.0f}"
+            most = f"{MAX_TIMEOUT_S:.0f}"
             hint = Sentence("give at most {most} seconds, or leave it out", most=most)
             place = (*path, "timeout_s")
             yield problem("PS315", message, hint=hint, step=step.id, path=place)
@@ -288,7 +288,7 @@ class _Calls:
         key = code, name
         # Limited, because every suggestion compares the name with similar ones.
         if key not in self.guesses:
-            enough = len(self.guesses) >= _MOST_GUESSES
+            enough = len(self.guesses) >= _MAX_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else names.hint(name)
         message = Sentence(f"unknown.{what}", name=name)
         if code == "PS102" and name in self.carded:

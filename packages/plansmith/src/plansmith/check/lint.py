@@ -62,7 +62,7 @@ class _Linter:
             name: tools.tool(call.tool) if (call := step.inner).kind == "tool" else None
             for name, step in self.by_id.items()
         }
-        self.reading = {name for name, each in self.called.items() if each and each.reads}
+        self.reading = {name for name, each in self.called.items() if each and each.seems_to_read}
         # The steps that reply or change something.
         self.goals = [
             step for step in self.steps if step.id not in self.reading and step.kind != "ask"

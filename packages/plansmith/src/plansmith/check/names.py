@@ -14,7 +14,7 @@ from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.data import objects_in
 from plansmith.plan.sentence import Sentence, joined
 
-# With how many names one is compared: that takes up to 60 ms.
+# A name is compared with at most so many others: that takes up to 60 ms.
 _COMPARED: Final = 1000
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
@@ -68,7 +68,7 @@ class Names:
         return table
 
 
-def reads(spec: ToolSpec) -> bool:
+def seems_to_read(spec: ToolSpec) -> bool:
     """Tells whether calling the tool changes nothing.
 
     If the effect is not stated, running the tool counts as a write. For warnings the name is a
@@ -89,8 +89,8 @@ class KnownTool:
         self.spec = spec
 
     @cached_property
-    def reads(self) -> bool:
-        return reads(self.spec)
+    def seems_to_read(self) -> bool:
+        return seems_to_read(self.spec)
 
     @cached_property
     def states_effect(self) -> bool:

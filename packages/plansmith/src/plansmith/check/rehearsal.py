@@ -17,9 +17,9 @@ from plansmith.ports import RehearsingSource
 from plansmith.text import clip, safe
 
 WOULD_FAIL: Final = "PS210"
-MOST_STEPS: Final = 20
+MAX_STEPS: Final = 20
 SECONDS: Final = 2.0
-_LONGEST: Final = 600
+_MAX_LENGTH: Final = 600
 
 
 # Returns what a source says about a call; None if it has nothing to say of it.
@@ -46,7 +46,7 @@ def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
             return None
         if not isinstance(answer, str):
             return None
-        text = clip(safe(answer.strip()), _LONGEST)
+        text = clip(safe(answer.strip()), _MAX_LENGTH)
         return answer if isinstance(answer, Sentence) and answer == text else text
 
     return rehearse
@@ -69,7 +69,7 @@ async def rehearsal_problems(
         # A secret is known only to the call itself.
         if reads and not secret_names(inner.inputs):
             steps.append(inner)
-    del steps[MOST_STEPS:]
+    del steps[MAX_STEPS:]
     inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]
     answers = await asyncio.gather(
         *(rehearse(step.tool, given) for step, given in zip(steps, inputs, strict=True))

@@ -19,9 +19,9 @@ _FAILURES: Final = (ValueError, TypeError, OverflowError, RecursionError)
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _DEPENDENT: Final = ("dependentSchemas", "dependencies")
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", *_DEPENDENT)
-_MOST_FORMS: Final = 32
+_MAX_FORMS: Final = 32
 _DEEPEST_FORM: Final = 32
-_MOST_KEPT: Final = 2048
+_MAX_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that may add properties which this module does not see.
@@ -35,11 +35,11 @@ _GROWING: Final = {*_LINKS, *_UNEVALUATED}
 _INNER: Final = {*_LINKS, *_TO_ITSELF, *_BY_KEY, *_TO_EACH, *_TABLES}
 # How often schemas may be applied to the parts of a value: to tell if it is valid (30 ns each), and
 # why it is not (20 µs each, for some parts). Links to choices multiply: 1 kB could take a minute.
-_MOST_WORK: Final = 4_000_000
-_MOST_REASONS: Final = 20_000
-_MOST_WRONG: Final = 50
-_MOST_COUNTED: Final = 300_000
-_MOST_TARGETS: Final = 50  # of a link
+_MAX_WORK: Final = 4_000_000
+_MAX_REASONS: Final = 20_000
+_MAX_WRONG: Final = 50
+_MAX_COUNTED: Final = 300_000
+_MAX_TARGETS: Final = 50  # of a link
 
 Schema = dict[str, Json]
 _UNDECLARED: Final[Schema] = {"undeclared": True}
@@ -71,16 +71,16 @@ class _Bounded:
     def explaining(self, value: Json) -> jsonschema_rs.Validator:
         """Returns what can quickly say why a value is not valid: all, its surface, or nothing."""
         work = self.work(value)
-        if work > _MOST_WORK:
+        if work > _MAX_WORK:
             return self.surface
-        if work <= _MOST_REASONS or self.work(value, _MOST_WRONG) <= _MOST_REASONS:
+        if work <= _MAX_REASONS or self.work(value, _MAX_WRONG) <= _MAX_REASONS:
             return self.whole
         if self.whole.is_valid(value):
             return self.whole
         return self.nothing if self.surface.is_valid(value) else self.surface
 
     def is_valid(self, value: Json) -> bool:
-        return (self.surface if self.work(value) > _MOST_WORK else self.whole).is_valid(value)
+        return (self.surface if self.work(value) > _MAX_WORK else self.whole).is_valid(value)
 
     def iter_errors(self, value: Json) -> Iterator[jsonschema_rs.ValidationError]:
         return self.explaining(value).iter_errors(value)
@@ -190,19 +190,19 @@ class Document:
         self._unfolded: dict[str, list[Schema]] = {}
         self._rows: dict[int, dict[int, int]] = {-1: {}}
 
-    def work(self, value: Json, most: int = _MOST_WORK + 1) -> int:
+    def work(self, value: Json, most: int = _MAX_WORK + 1) -> int:
         """Counts how often schemas are applied to a value's parts, or to some of each level."""
         work, depth, level = 0, 0, [value]
-        while level and work <= _MOST_WORK:
-            if not self._graph or len(self._graph) * depth > _MOST_COUNTED:
-                return _MOST_WORK + 1
+        while level and work <= _MAX_WORK:
+            if not self._graph or len(self._graph) * depth > _MAX_COUNTED:
+                return _MAX_WORK + 1
             if depth not in self._rows:
                 # How often each schema leads to one that is applied so many levels further down.
                 above, row = self._rows[depth - 1], dict[int, int]()
                 for key, (size, itself, parts) in self._graph.items():
                     times = sum(row[each] for each in itself) + (0 if depth else size)
                     times += sum(max(above.get(each, 0) for each in group) for group in parts)
-                    row[key] = min(times, _MOST_WORK + 1)
+                    row[key] = min(times, _MAX_WORK + 1)
                 self._rows[depth] = row
             times = self._rows[depth][id(self.schema)]
             if not times:
@@ -240,7 +240,7 @@ class Document:
         rest = str(link).partition("#")[2]
         pointer = rest if rest.startswith("/") else ""
         found = self._named.get("" if pointer else unquote(rest), [])
-        if len(found) > _MOST_TARGETS:
+        if len(found) > _MAX_TARGETS:
             return []
         targets = [_pointed(each, pointer) for each in found]
         return [*{id(each): each for each in targets if each is not None}.values()]
@@ -278,7 +278,7 @@ class Document:
                 several.append([form for each in choices for form in self.forms(each, depth + 1)])
         forms = [own]
         for more in several:
-            many = len(forms) * len(more) > _MOST_FORMS
+            many = len(forms) * len(more) > _MAX_FORMS
             joined = [] if many else [_joined(one, other) for one in forms for other in more]
             forms = [Schema()] if many else joined
         return forms
@@ -370,10 +370,10 @@ class Shape:
             forms = [form for schema in declared for form in self.document.forms(schema)]
             if lost is None and not forms:
                 lost = depth
-            if len(declared) < len(schemas) or len(forms) > _MOST_FORMS:
-                forms = [*forms[:_MOST_FORMS], {}]
+            if len(declared) < len(schemas) or len(forms) > _MAX_FORMS:
+                forms = [*forms[:_MAX_FORMS], {}]
         shape = Shape(forms, self.document, lost)
-        if len(self._below) < _MOST_KEPT:
+        if len(self._below) < _MAX_KEPT:
             self._below[path] = shape
         return shape
 

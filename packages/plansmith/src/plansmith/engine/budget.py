@@ -19,7 +19,7 @@ from plansmith.ports import Clock, Store, Usage
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 NOTHING_USED: Final = Usage()
-_MOST_COST: Final = Decimal(10**12)
+_MAX_COST: Final = Decimal(10**12)
 _NO_LIMITS: Final = (None, None, None, None)
 
 
@@ -175,7 +175,7 @@ class CallReservations:
         cost = usage.cost if usage.cost is not None else Decimal(0)
         if any(type(each) is not int for each in tokens):  # whatever a tool has put there
             raise ValueError(f"tokens are whole numbers, not {tokens}")
-        is_amount = type(cost) is Decimal and cost.is_finite() and 0 <= cost <= _MOST_COST
+        is_amount = type(cost) is Decimal and cost.is_finite() and 0 <= cost <= _MAX_COST
         if min(tokens) < 0 or not is_amount:
             raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
         self._spent[name] = total(self._spent.get(name, NOTHING_USED), usage)

@@ -40,7 +40,7 @@ from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
+from plansmith.plan.steps import MAX_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
 
 Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
@@ -82,7 +82,7 @@ class Callees:
             callee = self.specs.get(unit.callee) or self.agents.get(unit.callee)
             if isinstance(callee, (ToolSpec, TimeLimited)):
                 seconds = callee.timeout_s
-        return min(LONGEST_TIMEOUT_S, seconds or DEFAULT_TIMEOUT)
+        return min(MAX_TIMEOUT_S, seconds or DEFAULT_TIMEOUT)
 
     async def call(
         self,

@@ -11,8 +11,8 @@ from plansmith.engine.outcome import Failed, misfit
 from plansmith.engine.state import UnitStates
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
-from plansmith.plan.capability import is_freed
-from plansmith.plan.data import Json, content_hash, content_of, json_text
+from plansmith.plan.capability import Capabilities, is_freed
+from plansmith.plan.data import Json, canonical_hash, content_of, json_text
 from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.ids import question_name
@@ -33,7 +33,7 @@ from plansmith.plan.refs import (
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep
-from plansmith.review.policy import Environment, with_surroundings
+from plansmith.review.policy import with_surroundings
 
 _SHOWN: Final = 2000
 
@@ -81,10 +81,10 @@ class ConsentRules:
         if step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
             self._free.add(call)
             return None
-        if permit is not None and permit.state == content_hash(dict(inputs)):
+        if permit is not None and permit.state == canonical_hash(dict(inputs)):
             return None
         before = state.state_of(unit.name)
-        number = max(before.attempts, before.asked) + 1
+        number = max(before.attempts, before.consents_asked) + 1
         if isinstance(step, MapStep):
             return self._about_items(unit, step, inputs["over"], state, number)
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
@@ -161,7 +161,7 @@ def _question(
         text=text,
         options=CONSENT,
         step=unit.name,
-        state=content_hash(inputs),
+        state=canonical_hash(inputs),
         kind="consent",
         callee=unit.callee,
         sources=tuple(sources),
@@ -230,7 +230,9 @@ def allow_seen(seen: str, values: Mapping[str, Json] | None = None) -> Json:
     return {"allow": dict(values), "seen": seen} if seen else {"allow": dict(values)}
 
 
-def after_consent(asked: QuestionAsked, value: Json, run: Run, environment: Environment) -> AnyBody:
+def after_consent(
+    asked: QuestionAsked, value: Json, run: Run, capabilities: Capabilities
+) -> AnyBody:
     """Returns what follows from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
     allowed = read_consent(value)
@@ -238,26 +240,30 @@ def after_consent(asked: QuestionAsked, value: Json, run: Run, environment: Envi
         error = Sentence("a person refused these values")
         return StepFailed(step=asked.step, error=error, kind="refused")
     seen, values = allowed
-    if values is None or content_hash(values) == asked.state:  # the values that were shown
+    if values is None or canonical_hash(values) == asked.state:  # the values that were shown
         return StepReplied(step=asked.step, answer=allow_seen(seen), state=asked.state, permit=True)
-    unit = named_unit(run.plan, asked.step, environment.templates) if run.plan is not None else None
-    _require_valid(unit.step if unit is not None else None, values, environment)
+    unit = (
+        named_unit(run.plan, asked.step, capabilities.templates) if run.plan is not None else None
+    )
+    _require_valid(unit.step if unit is not None else None, values, capabilities)
     return StepReplied(
         step=asked.step,
         answer=allow_seen(seen, values),
-        state=content_hash(dict(values)),
+        state=canonical_hash(dict(values)),
         permit=True,
         instead_of=asked.state,
     )
 
 
-def _require_valid(step: AnyStep | None, values: dict[str, Json], environment: Environment) -> None:
+def _require_valid(
+    step: AnyStep | None, values: dict[str, Json], capabilities: Capabilities
+) -> None:
     """Refuses a person's own values that cannot be sent instead."""
     hint = Sentence("refuse, or change the plan")
     if not isinstance(step, ToolStep | AgentStep):
         # The parts of a changed list would be found neither by an undo nor by a new plan.
         raise Refused(Sentence("these values cannot be changed here, only in the plan"), hint=hint)
-    spec = environment.tools.get(step.tool) if isinstance(step, ToolStep) else None
+    spec = capabilities.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # A tool that is not there is reported when the plan is checked, or the call made.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
     if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
@@ -281,7 +287,11 @@ def as_allowed(
     step, allowed = unit.step, read_consent(permit.answer) or Allowed()
     is_later, values = unit.is_round and not unit.name.endswith("/1"), allowed.values
     seen = "" if is_later or not permit.permit else allowed.seen
-    if values is None or permit.instead_of != content_hash(inputs) or _names_secrets(step, values):
+    if (
+        values is None
+        or permit.instead_of != canonical_hash(inputs)
+        or _names_secrets(step, values)
+    ):
         # Perhaps it is another step than the one that was asked about: then it asks again.
         return unit, inputs, seen
     # Nothing of a person's values is a reference any more.
@@ -310,4 +320,4 @@ def _is_kept(step: AnyStep, name: str, value: Json) -> bool:
     if not isinstance(step, ToolStep) or name not in step.inputs or any(find(step.inputs[name])):
         return False
     # By their hashes, since 1 and true are equal.
-    return content_hash(fill(step.inputs[name], {})) == content_hash(value)
+    return canonical_hash(fill(step.inputs[name], {})) == canonical_hash(value)

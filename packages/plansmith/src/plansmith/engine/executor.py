@@ -202,7 +202,7 @@ class Executor:
             move = next_move(self._journal.run)
             if self._opening and not isinstance(move, Execute | AwaitAnswer):
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
-            # What others skipped, and every start if the run stops, is neither written nor made.
+            # Steps that others skipped do not start; if the run stops, none does.
             stops = self._is_cancelled or self._journal.run.paused
             names, skipped = [each.unit.name for each in started], state.skipped_by_others
             unmade = [each for each in names if stops or each in skipped]
@@ -254,7 +254,7 @@ class Executor:
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.resting or (
+            if name in state.stopped or (
                 state.state_of(name).past_calls and self._reuse_result(unit)
             ):
                 continue
@@ -415,7 +415,7 @@ class Executor:
 
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
-        self._state.drop_wakes_at_rest()
+        self._state.drop_wakes_of_stopped()
         at = self._state.next_wake
         return at is not None and (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 FIRST_S: Final = 0.1
-LONGEST_S: Final = 5.0
+MAX_S: Final = 5.0
 
 
 class StoreRetry:
@@ -48,7 +48,7 @@ class StoreRetry:
                     self._tell(Sentence("waiting for the store: {why}", why=away))
                 self.trouble = str(away)
                 await self._clock.sleep(wait)
-                wait = min(wait * 2, LONGEST_S)
+                wait = min(wait * 2, MAX_S)
             try:
                 result = await action()
             except StoreAway as error:
@@ -64,10 +64,9 @@ class StoreRetry:
             self.trouble = ""
 
 
-SYSTEM: Final = e.Actor(kind="system")
 Write = Callable[[], Awaitable[None]]
 _CONFIRMATIONS: Final = 3
-_LONGEST_RESULT: Final = 1000
+_MAX_RESULT: Final = 1000
 
 
 class Damage(NamedTuple):
@@ -137,7 +136,7 @@ class Journal:
         try:
             events = await self._until_answered(lambda: store.events(self.id, after=after))
         except JournalDamaged as damage:
-            sound = await self._until_answered(lambda: store.sound(self.id))
+            sound = await self._until_answered(lambda: store.intact_part(self.id))
             return sound.events[after:], sound.last, sound.damage or damage.message
         return events, 0, ""
 
@@ -211,7 +210,7 @@ class Journal:
     async def append(
         self,
         *bodies: e.Entry,
-        by: e.Actor = SYSTEM,
+        by: e.Actor = e.SYSTEM,
         values: Sequence[Json | Content] = (),
         at: datetime | None = None,
     ) -> list[e.Event]:
@@ -295,7 +294,7 @@ class Journal:
                 return
 
     def _next_events(
-        self, bodies: Sequence[e.Entry], by: e.Actor = SYSTEM, at: datetime | None = None
+        self, bodies: Sequence[e.Entry], by: e.Actor = e.SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
         at = at or self._clock.now()
@@ -337,7 +336,7 @@ class Journal:
         kept = {
             name: each
             for name, each in read.items()
-            if not isinstance(each, dict | list) and len(str(each)) <= _LONGEST_RESULT
+            if not isinstance(each, dict | list) and len(str(each)) <= _MAX_RESULT
         }
         if kept and whole.last is self.run.last and not whole.damage:
             self.run = self.run.replace(steps=steps.with_results(kept))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Beat, Store
+from plansmith.ports import Heartbeat, Store
 from plansmith.store_ports import ProcessInfo
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Lease:
     async def _renew(self) -> None:
         self._next = None  # whoever asks from now on wants a later look
         at, me = self.now(), self._me()
-        await self._store.beat(Beat(me, self.about, _version(), self.seconds))
+        await self._store.renew_lease(Heartbeat(me, self.about, _version(), self.seconds))
         self._renewed = at
         held = [(claim, claim.term) for claim in self._claims.values() if claim.term]
         if not held and not self._must_recheck:
@@ -146,7 +146,7 @@ class Lease:
         self.close()
         if self._renewed > float("-inf") and not self._claims:
             with suppress(PlansmithError):  # the store is away: they wait until the lease ends
-                await self._store.beat(Beat(self._me(), self.about, _version(), 0.0))
+                await self._store.renew_lease(Heartbeat(self._me(), self.about, _version(), 0.0))
 
     def close(self) -> None:
         """Renews it no more."""

@@ -16,7 +16,7 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import AnyStep, Instead, OnError
 
-LONGEST_ERROR: Final = 10_000
+MAX_ERROR: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -69,9 +69,9 @@ def named(error: BaseException) -> str:
 def kept_text(text: object) -> str:
     """Returns a tool's text in a form that a journal can store."""
     clean = str(text).encode("utf-8", "backslashreplace").decode()
-    if isinstance(text, Sentence) and clean == text and len(clean) <= LONGEST_ERROR:
+    if isinstance(text, Sentence) and clean == text and len(clean) <= MAX_ERROR:
         return text
-    return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
+    return clean if len(clean) <= MAX_ERROR else f"{clean[:MAX_ERROR]}…"
 
 
 def misfit(schema: Mapping[str, Any] | None, value: Json) -> str:

@@ -17,9 +17,9 @@ from plansmith.engine.processes import (
     is_this_process,
 )
 from plansmith.errors import RunBusy, StoreAway
-from plansmith.plan.ids import NO_RUN
+from plansmith.plan.ids import NOT_A_RUN
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Beat, BootClock, Claim, Clock, Store
+from plansmith.ports import BootClock, Claim, Clock, Heartbeat, Store
 from plansmith.store_ports import ProcessInfo
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _FEW: Final = 50  # processes that wait for one role and look as often as one al
 class KnownProcess(NamedTuple):
     """A process, what it said about itself, whether it lives, and the runs it executes."""
 
-    beat: Beat
+    heartbeat: Heartbeat
     lives: bool
     runs: tuple[str, ...]
 
@@ -140,14 +140,17 @@ class Ownership:
     async def _claim_in_store(self, run: str, *, force: bool) -> Claim:
         """Claims a run, and returns the claim."""
         await self.lease.begin()
-        me, (instead_of, beats) = self.me(), self._dead_claims.pop(run, (0, -1))
+        me, (instead_of, renewals) = self.me(), self._dead_claims.pop(run, (0, -1))
         while True:
-            found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
+            found = await self._store.claim(run, me, instead_of=instead_of, renewals=renewals)
             if found.owner == me:
                 return found
             if not force and not await self.liveness.is_dead(found.owner):
                 raise _busy(run, found.owner)
-            instead_of, beats = found.term, -1 if force else self.liveness.beats_of(found.owner)
+            instead_of, renewals = (
+                found.term,
+                -1 if force else self.liveness.renewals_of(found.owner),
+            )
 
     async def forget(self, run: str) -> None:
         """Removes the claim of a dead owner; one that has renewed its lease meanwhile keeps it."""
@@ -177,7 +180,7 @@ class Ownership:
         owners = {claim.owner for _, claim in found}
         await self.liveness.look_at(owners)
         known: dict[str, ProcessState] = {each: self.liveness.state(each) for each in owners}
-        runs = (each for each in found if not each[0].startswith(NO_RUN))
+        runs = (each for each in found if not each[0].startswith(NOT_A_RUN))
         return {run: (claim, known[claim.owner]) for run, claim in runs}
 
     async def refresh(self) -> None:
@@ -186,8 +189,10 @@ class Ownership:
         left = {run: claim for run, (claim, state) in found if state == "dead"}
         # Of each owner once: a process that died may have left thousands of runs.
         owners = {each.owner for each in left.values()}
-        beats = {owner: self.liveness.beats_of(owner) for owner in owners}
-        self._dead_claims = {run: (claim.term, beats[claim.owner]) for run, claim in left.items()}
+        renewals = {owner: self.liveness.renewals_of(owner) for owner in owners}
+        self._dead_claims = {
+            run: (claim.term, renewals[claim.owner]) for run, claim in left.items()
+        }
 
     async def processes(self) -> list[KnownProcess]:
         """Returns the processes of the store that live, and the dead ones that left runs."""
@@ -196,8 +201,8 @@ class Ownership:
         for run, (claim, _) in (await self.states()).items():
             runs.setdefault(claim.owner, []).append(run)
         found = [
-            KnownProcess(beat, self.liveness.state(name) == "alive", tuple(runs.get(name, ())))
-            for name, beat in self.liveness.beats.items()
+            KnownProcess(heartbeat, self.liveness.state(name) == "alive", tuple(runs.get(name, ())))
+            for name, heartbeat in self.liveness.heartbeats.items()
         ]
         return [each for each in found if each.lives or each.runs]
 
@@ -256,7 +261,7 @@ class Ownership:
 
         The event is set if the role is lost to another one.
         """
-        role, claim = f"{NO_RUN}{name}", None
+        role, claim = f"{NOT_A_RUN}{name}", None
         while claim is None:
             try:
                 claim, _ = await self.claim(role)

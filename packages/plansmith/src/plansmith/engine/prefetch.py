@@ -17,7 +17,7 @@ from plansmith.engine.units import Unit, resolved
 from plansmith.errors import JournalError
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Content, Json, content_hash, content_of
+from plansmith.plan.data import Content, Json, canonical_hash, content_of
 from plansmith.plan.events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import secret_names, value_line
@@ -28,7 +28,7 @@ from plansmith.ports import Call, Usage
 NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
 # How long the start of a plan waits for its early reads; what takes longer its step reads again.
 _PATIENCE_S: Final = 2.0
-_MOST_AT_ONCE: Final = 4
+_MAX_AT_ONCE: Final = 4
 
 
 class _Read(NamedTuple):
@@ -57,7 +57,7 @@ class Prefetcher:
         if not isinstance(step, ToolStep) or step.disabled or step.needed or has_rules(step):
             return
         spec = self._callees.specs.get(step.tool)
-        if spec is None or spec.effect is not Effect.READ or len(self._tasks) >= _MOST_AT_ONCE:
+        if spec is None or spec.effect is not Effect.READ or len(self._tasks) >= _MAX_AT_ONCE:
             return
         name = _call_hash(step.tool, step.inputs)
         if name not in self._tasks and not step.references and not secret_names(step.inputs):
@@ -144,4 +144,4 @@ def wanted_by(plan: Plan) -> set[str]:
 
 
 def _call_hash(tool: str, inputs: Mapping[str, Json]) -> str:
-    return content_hash([tool, dict(inputs)])
+    return canonical_hash([tool, dict(inputs)])

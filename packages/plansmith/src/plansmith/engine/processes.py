@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Beat, Clock, Store
+from plansmith.ports import Clock, Heartbeat, Store
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
@@ -158,15 +158,15 @@ class Liveness:
     ) -> None:
         self._store, self._clock, self._machine, self._now = store, clock, machine, now
         # What every process of the store, also of this machine, has said at its last renewal.
-        self.beats: Mapping[str, Beat] = {}
+        self.heartbeats: Mapping[str, Heartbeat] = {}
         self._since: dict[str, tuple[int, float]] = {}
 
     async def refresh(self) -> None:
         """Reads which processes have renewed their leases."""
-        self.beats = {each.process: each for each in await self._store.beats()}
-        for name, each in self.beats.items():
-            if name not in self._since or self._since[name][0] != each.beats:
-                self._since[name] = each.beats, self._now()
+        self.heartbeats = {each.process: each for each in await self._store.processes()}
+        for name, each in self.heartbeats.items():
+            if name not in self._since or self._since[name][0] != each.renewals:
+                self._since[name] = each.renewals, self._now()
 
     async def look_at(self, owners: Iterable[str]) -> None:
         """Reads the renewals, if one of these owners is on another machine."""
@@ -183,15 +183,15 @@ class Liveness:
 
     def is_silent(self, owner: str) -> bool:
         """Tells whether the lease of a process is over by the time of the store."""
-        beat = self.beats.get(owner)
+        heartbeat = self.heartbeats.get(owner)
         # Also one in the future: it was renewed before the clock went back.
-        return beat is None or abs(beat.silent_s) > beat.lease_s
+        return heartbeat is None or abs(heartbeat.silent_s) > heartbeat.lease_s
 
     def _watch_s(self, owner: str) -> float:
         """Returns for how many seconds a silent process is still to be watched."""
-        if (beat := self.beats.get(owner)) is None:
+        if (heartbeat := self.heartbeats.get(owner)) is None:
             return 0.0
-        return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
+        return max(0.0, self._since[owner][1] + heartbeat.lease_s * _WATCHED - self._now())
 
     async def is_dead(self, owner: str) -> bool:
         """Tells whether an owner is dead; watches a silent one until that is certain."""
@@ -210,15 +210,15 @@ class Liveness:
         """Returns the other servers and workers of this store that have ended or are silent."""
         await self.refresh()
         me, kinds = self._machine.this_process(), ("server", "worker")
-        names = [name for name, each in self.beats.items() if each.about.kind in kinds]
+        names = [name for name, each in self.heartbeats.items() if each.about.kind in kinds]
         return {each for each in names if each != me and self.state(each) != "alive"}
 
     def live_count(self) -> int:
         """Returns how many processes have renewed their leases."""
-        return sum(not self.is_silent(name) for name in self.beats)
+        return sum(not self.is_silent(name) for name in self.heartbeats)
 
-    def beats_of(self, owner: str) -> int:
+    def renewals_of(self, owner: str) -> int:
         """Returns how often an owner on another machine has renewed its lease; of others -1."""
         if not self._machine.is_elsewhere(owner):
             return -1
-        return self.beats[owner].beats if owner in self.beats else 0
+        return self.heartbeats[owner].renewals if owner in self.heartbeats else 0

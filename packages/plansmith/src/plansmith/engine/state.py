@@ -25,7 +25,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import NOT_STARTED, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, MAX_NESTING, AskStep, Instead
+from plansmith.plan.steps import MAX_NESTING, MAX_TIMEOUT_S, AskStep, Instead
 from plansmith.ports import Clock, Reply
 
 _STARTS_OR_RUNS: Final = (*NOT_STARTED, StepStatus.RUNNING)
@@ -34,7 +34,7 @@ _PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)
 _NEW: Final = StepState()
 _Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
 
-LONGEST_WAIT_S: Final = 3600.0
+MAX_WAIT_S: Final = 3600.0
 SHORT_PAUSE_S: Final = 5.0
 
 
@@ -78,7 +78,7 @@ class UnitStates:
         self.groups: dict[str, Group] = {}
         self.queue = ReadyQueue()
         # The status of each unit that no longer runs: ended, or waiting for a person.
-        self.resting: dict[str, StepStatus] = {}
+        self.stopped: dict[str, StepStatus] = {}
         self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
         self.skipped_by_others: set[str] = set()
         # Until when steps wait; empty in most runs.
@@ -98,7 +98,7 @@ class UnitStates:
 
     def _enter_step(self, name: str, step: StepState) -> None:
         if step.status not in _STARTS_OR_RUNS:
-            self.resting[name] = step.status
+            self.stopped[name] = step.status
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
         if step.rule:
@@ -123,21 +123,21 @@ class UnitStates:
         """
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
-        rested = units.keys() & self.resting.keys()
-        done = {name for name in rested if self.status_at_rest(name) is StepStatus.DONE}
-        if any(self.resting[name] in _PERHAPS_DONE for name in rested):
+        rested = units.keys() & self.stopped.keys()
+        done = {name for name in rested if self.stopped_status(name) is StepStatus.DONE}
+        if any(self.stopped[name] in _PERHAPS_DONE for name in rested):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
-                late = (self.status_at_rest(need) is not StepStatus.DONE for need in graph[name])
-                if self.resting.get(name) in _PERHAPS_DONE and any(late):
+                late = (self.stopped_status(need) is not StepStatus.DONE for need in graph[name])
+                if self.stopped.get(name) in _PERHAPS_DONE and any(late):
                     early.add(name)
         lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
         self.queue.add(graph, lengths, done=done)
 
-    def status_at_rest(self, name: str) -> StepStatus | None:
+    def stopped_status(self, name: str) -> StepStatus | None:
         """Returns the status of a unit that rests; one that the plan skipped counts as done."""
-        return StepStatus.DONE if name in self.skipped_by_plan else self.resting.get(name)
+        return StepStatus.DONE if name in self.skipped_by_plan else self.stopped.get(name)
 
     def take_batch(self) -> Batch:
         """Returns what is to be written next, and begins anew."""
@@ -155,20 +155,20 @@ class UnitStates:
             now = self._clock.now()
             self.wakes = {name: until for name, until in self.wakes.items() if until > now}
 
-    def drop_wakes_at_rest(self) -> None:
+    def drop_wakes_of_stopped(self) -> None:
         """Waits no more for steps that a person has skipped."""
-        self.wakes = {name: at for name, at in self.wakes.items() if name not in self.resting}
+        self.wakes = {name: at for name, at in self.wakes.items() if name not in self.stopped}
 
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
         if self.groups or self.skipped_by_plan or self.queue.ready:
             return False
-        return all(self.resting.get(name) is StepStatus.DONE for name in self._journal.run.steps)
+        return all(self.stopped.get(name) is StepStatus.DONE for name in self._journal.run.steps)
 
     @property
     def waits_for_person(self) -> bool:
-        return any(each in _AWAITED for each in self.resting.values())
+        return any(each in _AWAITED for each in self.stopped.values())
 
     def skipped_without_result(self, scope: str = "") -> dict[str, SkipRule]:
         """Returns the steps of a scope that the plan skipped without a result, and why."""
@@ -190,11 +190,13 @@ class UnitStates:
         """Skips a unit, or lets it fail, where its plan says so; returns false if it runs."""
         if self.skipped_by_plan and not (unit.is_item or unit.is_round):
             skipped = self.skipped_without_result(unit.scope)
-            through = (each for need in unit.step.needed for each in unit.off.get(need, ()))
+            through = (
+                each for need in unit.step.needed for each in unit.through_disabled.get(need, ())
+            )
             because = unit.step.blocked_by(skipped) if skipped else ""
             because = because or next((each for each in through if each in skipped), "")
             if because:
-                # One skipped because of a failure passes that on: what was approved is missing.
+                # After a failure, what follows counts as failed too: an approved call is missing.
                 rule: SkipRule = "error" if skipped[because] == "error" else "need"
                 reason = Sentence("'{step}', which it needs, was skipped", step=because)
                 self._skip_by_rule(unit, reason, rule)
@@ -240,12 +242,12 @@ class UnitStates:
         if self.state_of(unit.name).status is not StepStatus.RUNNING:
             self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         self.groups[unit.name] = group
-        resting = self.resting | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
+        stopped = self.stopped | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
         opened = {each for each in group.parts if self.state_of(each).status is StepStatus.RUNNING}
-        started = group.started_parts(resting, opened)
+        started = group.started_parts(stopped, opened)
         self.units |= started
         # Parts that ask before they begin leave their place to others, and come later.
-        asking = [name for name in started if self.resting.get(name) is StepStatus.ASKING]
+        asking = [name for name in started if self.stopped.get(name) is StepStatus.ASKING]
         for name in asking:
             if not self.state_of(name).attempts and group.may_step_aside:
                 group.step_aside(name)
@@ -271,7 +273,7 @@ class UnitStates:
         step, expires = unit.step, None
         assert isinstance(step, AskStep)  # noqa: S101
         if step.timeout_s is not None:
-            limit = timedelta(seconds=min(step.timeout_s, LONGEST_TIMEOUT_S))
+            limit = timedelta(seconds=min(step.timeout_s, MAX_TIMEOUT_S))
             expires = self._clock.now() + limit
         self.ask_first(
             unit,
@@ -300,7 +302,7 @@ class UnitStates:
     def record(self, unit: Unit, outcome: Failed | Asks) -> None:
         """Adds how a call ended without a result; it may be made again after a pause."""
         before = self.state_of(unit.name)
-        tries = before.attempts - before.answered
+        tries = before.attempts - before.attempts_answered
         match outcome:
             case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
                 body = self._failure(unit, error, kind, again=True)
@@ -336,7 +338,7 @@ class UnitStates:
         """
         retry = unit.step.retry
         usual = self._limits.first_wait_s * 2 ** min(tries - 1, 32)
-        asked = min(max(wait or 0.0, 0.0 if retry else usual), LONGEST_WAIT_S)
+        asked = min(max(wait or 0.0, 0.0 if retry else usual), MAX_WAIT_S)
         seconds = max(asked, retry.every if retry else 0.0)
         if seconds > SHORT_PAUSE_S:
             self._wait(unit.name, seconds)
@@ -385,11 +387,11 @@ class UnitStates:
     def _park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""
         self._budget.settle(unit.name)
-        self.resting[unit.name] = status
+        self.stopped[unit.name] = status
 
     def _done(self, name: str, value: Json) -> None:
         self.results[name] = value
-        self.resting[name] = StepStatus.DONE
+        self.stopped[name] = StepStatus.DONE
         unit = self.units.get(name)
         if unit is None:
             return
@@ -407,7 +409,7 @@ class UnitStates:
         self._end(name, StepStatus.SKIPPED)
 
     def _end(self, name: str, status: StepStatus) -> None:
-        self.resting[name] = status
+        self.stopped[name] = status
         if name in self.units:
             self._end_part(self.units[name])
 
@@ -415,17 +417,17 @@ class UnitStates:
         """Updates the group of an ended part: queues the next part, or ends the whole step."""
         group = self.groups.get(unit.parent or "")
         if group is not None:
-            group.end(unit.name, self.status_at_rest(unit.name) or StepStatus.SKIPPED)
+            group.end(unit.name, self.stopped_status(unit.name) or StepStatus.SKIPPED)
             self._queue_next(group)
             self._end_if_over(group)
 
     def _end_if_over(self, group: Group) -> None:
         """Ends a map or plan step once none of its parts can change any more."""
         unit = group.unit
-        if not group.over or unit.name in self.resting:
+        if not group.over or unit.name in self.stopped:
             return
         error = group.error()
-        if group.left_out:
+        if group.only_skipped:
             self.batch.bodies.append(e.StepSkipped(step=unit.name, reason=error))
             self._end(unit.name, StepStatus.SKIPPED)
         elif error:
@@ -463,13 +465,13 @@ class UnitStates:
     def _skip(self, name: str) -> None:
         """Skips a step and all its parts."""
         self.skipped_by_others.add(name)
-        self.resting[name] = StepStatus.SKIPPED
+        self.stopped[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
             self._skip(part)
 
     def _put_back(self, name: str) -> None:
-        self.resting.pop(name, None)
+        self.stopped.pop(name, None)
         group = self.groups.get(parent_of(name))
         if group is not None and name in group.asking:
             group.asking.remove(name)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import condition_text, holds
-from plansmith.plan.data import Json, content_hash, kind_of_value
+from plansmith.plan.data import Json, canonical_hash, kind_of_value
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.run import StepStatus
@@ -36,8 +36,9 @@ _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 class Unit(msgspec.Struct, eq=False):
     """A step or part to execute: its name in the journal, its scope, and its bound values.
 
-    `off` are the disabled steps around it, each with the active steps that come before. `is_round`:
-    it is one round of a repeated step. `callee` is the tool or agent that it calls, else its kind.
+    `through_disabled` are the disabled steps around it, each with the active steps that come
+    before. `is_round`: it is one round of a repeated step. `callee` is the tool or agent that it
+    calls, else its kind.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Unit(msgspec.Struct, eq=False):
     bound: Mapping[str, Json] = _UNBOUND
     parent: str | None = None
     depth: int = 0
-    off: Mapping[str, frozenset[str]] = _NONE_OFF
+    through_disabled: Mapping[str, frozenset[str]] = _NONE_OFF
     is_round: bool = False
     callee: str = ""
 
@@ -65,19 +66,21 @@ class Unit(msgspec.Struct, eq=False):
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
 
-        A disabled step is replaced by the steps that it would wait for, so that a question before
-        it still comes before what follows.
+        A disabled step is replaced by the steps that it would wait for: a question before it is
+        still asked first.
         """
         waits = self.step.needed - RESERVED
-        if not self.off and not self.scope:
+        if not self.through_disabled and not self.scope:
             return waits
-        through = {each for need in waits for each in self.off.get(need, ())}
-        return frozenset(f"{self.scope}{need}" for need in waits - self.off.keys() | through)
+        through = {each for need in waits for each in self.through_disabled.get(need, ())}
+        return frozenset(
+            f"{self.scope}{need}" for need in waits - self.through_disabled.keys() | through
+        )
 
     @property
     def item(self) -> str:
         """Returns the hash of the map item that a part is for; empty for other units."""
-        return content_hash(self.bound[ITEM]) if self.is_item else ""
+        return canonical_hash(self.bound[ITEM]) if self.is_item else ""
 
     @property
     def is_item(self) -> bool:
@@ -147,7 +150,7 @@ def plan_units(plan: Plan) -> dict[str, Unit]:
     """Returns the units of a plan: its steps that are not disabled."""
     active = [step for step in plan.steps if not step.disabled]
     off = plan.through_disabled if len(active) < len(plan.steps) else _NONE_OFF
-    return {step.id: Unit(step.id, step, off=off) for step in active}
+    return {step.id: Unit(step.id, step, through_disabled=off) for step in active}
 
 
 def map_units(unit: Unit, items: Json, started: Mapping[str, str]) -> dict[str, Unit]:
@@ -177,7 +180,7 @@ def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> lis
     free: dict[str, deque[str]] = {}
     for name in sorted(started, key=lambda name: int(name.rpartition("/")[2])):
         free.setdefault(started[name], deque()).append(name)
-    hashes = [content_hash(item) for item in items]
+    hashes = [canonical_hash(item) for item in items]
     # Items at their old position keep their name; equal items are matched in order.
     names = {place: name for place, name in enumerate(own) if started.get(name) == hashes[place]}
     for place, name in names.items():
@@ -197,7 +200,7 @@ def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> lis
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
     """Returns the units of a template's plan, inside the plan step that runs it."""
     scope, off, bound = f"{unit.name}/", plan.through_disabled, {PARAMS: dict(parameters)}
-    around = replace(unit, scope=scope, bound=bound, off=off)
+    around = replace(unit, scope=scope, bound=bound, through_disabled=off)
     steps = {f"{scope}{step.id}": step for step in plan.steps if not step.disabled}
     return {name: around.part(name, step) for name, step in steps.items()}
 
@@ -266,7 +269,7 @@ def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
     return level.place if level is not None else ""
 
 
-_MOST_ASKING: Final = 100
+_MAX_ASKING: Final = 100
 _LOST: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 
 
@@ -282,20 +285,20 @@ class Group:
         self.waiting = deque(parts)
         self.asking: set[str] = set()
         self.done: set[str] = set()
-        self.lost: dict[str, StepStatus] = {}
+        self.not_done: dict[str, StepStatus] = {}
         self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
-        self, resting: Mapping[str, StepStatus], opened: Container[str]
+        self, stopped: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the parts that have started before: ended, open, or waiting for a person.
 
         Parts that need one of them wait for it.
         """
-        known = {name: p for name, p in self.parts.items() if name in resting or name in opened}
+        known = {name: p for name, p in self.parts.items() if name in stopped or name in opened}
         for name in known:
-            if name in resting:
-                self.end(name, resting[name])
+            if name in stopped:
+                self.end(name, stopped[name])
         self.waiting = deque(name for name in self.waiting if name not in known)
         return known
 
@@ -305,7 +308,7 @@ class Group:
         step = self.unit.step
         if not isinstance(step, MapStep) or step.repeat is not None or step.width == 1:
             return False  # one after the other
-        return len(self.asking) < _MOST_ASKING
+        return len(self.asking) < _MAX_ASKING
 
     def step_aside(self, name: str) -> None:
         """Moves a part that asks before it begins behind the others."""
@@ -320,12 +323,12 @@ class Group:
         if status is StepStatus.DONE:
             self.done.add(name)
         elif status in _LOST:
-            self.lost[name] = status
+            self.not_done[name] = status
 
     def next_parts(self) -> dict[str, Unit]:
         """Takes the next parts that may be queued, up to the map's width."""
         step, able = self.unit.step, self.waiting
-        inside = len(self.parts) - len(able) - len(self.done) - len(self.lost)
+        inside = len(self.parts) - len(able) - len(self.done) - len(self.not_done)
         free = max(step.width - inside, 0) if isinstance(step, MapStep) else len(able)
         if self.asking:
             able = deque(name for name in able if name not in self.asking)
@@ -337,26 +340,30 @@ class Group:
     @property
     def over(self) -> bool:
         """Whether no part can change any more: the others need one that failed."""
-        ended = len(self.done) + len(self.lost) == len(self.parts)
-        if ended or not self.lost:
+        ended = len(self.done) + len(self.not_done) == len(self.parts)
+        if ended or not self.not_done:
             return ended
-        lost, size = set(self.lost), 0
+        lost, size = set(self.not_done), 0
         while size != len(lost):
             size = len(lost)
             lost |= {name for name, part in self.parts.items() if part.needs() & lost}
         return len(self.done | lost) == len(self.parts)
 
     @property
-    def left_out(self) -> bool:
+    def only_skipped(self) -> bool:
         """Whether it is unfinished only because a person skipped parts."""
-        return bool(self.lost) and set(self.lost.values()) == {StepStatus.SKIPPED}
+        return bool(self.not_done) and set(self.not_done.values()) == {StepStatus.SKIPPED}
 
     def error(self) -> str:
         """Says why the group is not done; empty if it is."""
-        if not self.lost:
+        if not self.not_done:
             return ""
-        fields = {"count": len(self.lost), "total": len(self.parts), "parts": [*self.lost][:5]}
-        if self.left_out:
+        fields = {
+            "count": len(self.not_done),
+            "total": len(self.parts),
+            "parts": [*self.not_done][:5],
+        }
+        if self.only_skipped:
             return Sentence("{count} of {total} parts were left out: {parts}", **fields)
         return Sentence("{count} of {total} parts failed: {parts}", **fields)
 
@@ -387,15 +394,15 @@ class RoundGroup(Group):
         self.waiting.append(part.name)
 
     def started_parts(
-        self, resting: Mapping[str, StepStatus], opened: Container[str]
+        self, stopped: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the rounds that have started before, in order."""
         known: dict[str, Unit] = {}
-        while self.waiting and (self._last in resting or self._last in opened):
+        while self.waiting and (self._last in stopped or self._last in opened):
             name = self.waiting.popleft()
             known[name] = self.parts[name]
-            if name in resting:
-                self.end(name, resting[name])
+            if name in stopped:
+                self.end(name, stopped[name])
         return known
 
     def end(self, name: str, status: StepStatus) -> None:
@@ -422,7 +429,7 @@ class RoundGroup(Group):
     @property
     def over(self) -> bool:
         """Whether no round follows."""
-        return self._is_met or bool(self._flaw) or bool(self.lost)
+        return self._is_met or bool(self._flaw) or bool(self.not_done)
 
     def error(self) -> str:
         """Says why the step is not done; empty if it is."""

@@ -31,7 +31,7 @@ class Wakeups:
         self._waiter: asyncio.Future[None] | None = None
         # The task that waits for what other processes write.
         self.follower: asyncio.Task[None] | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._follow_timer: asyncio.TimerHandle | None = None
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at: datetime | None = None
 
@@ -83,22 +83,24 @@ class Wakeups:
         Other processes are followed only after a while, since that costs a task and a query.
         """
         self._waiter = self._loop.create_future()
-        if self._look is None and self.follower is None:
-            self._look_later()
+        if self._follow_timer is None and self.follower is None:
+            self._follow_later()
         return self._waiter
 
-    def _look_later(self) -> None:
-        self._look = self._loop.call_later(FOLLOW_AFTER_S, self._look_whether_long, self._waiter)
+    def _follow_later(self) -> None:
+        self._follow_timer = self._loop.call_later(
+            FOLLOW_AFTER_S, self._follow_if_still_waiting, self._waiter
+        )
 
-    def _look_whether_long(self, waiter: asyncio.Future[None] | None) -> None:
+    def _follow_if_still_waiting(self, waiter: asyncio.Future[None] | None) -> None:
         """Begins to follow other processes if the executor still waits for the same."""
-        self._look = None
+        self._follow_timer = None
         if self._waiter is waiter:
             self._follow_others()
         elif self._waiter is not None:
-            self._look_later()
+            self._follow_later()
 
-    def others_wrote(self) -> None:
+    def read_others_now(self) -> None:
         """Has the executor read at once what others have written."""
         self._follow_others()
         self.wake_now()
@@ -119,9 +121,9 @@ class Wakeups:
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancels the tasks that still wait, and returns them."""
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        if self._follow_timer is not None:
+            self._follow_timer.cancel()
+            self._follow_timer = None
         tasks = [each for each in (self._alarm, self.follower) if each is not None]
         for task in tasks:
             task.cancel()

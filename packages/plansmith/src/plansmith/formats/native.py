@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from plansmith.errors import PlanInvalid
 from plansmith.formats.text import read_text, write_yaml
 from plansmith.plan.data import FLAWLESS, Json, Path, flaws
-from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
@@ -31,6 +30,7 @@ from plansmith.plan.steps import (
     Undo,
 )
 from plansmith.plan.timing import Timing
+from plansmith.plan.validation_errors import broken_rule
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
 _FLAW_HINTS: Final = {
@@ -54,7 +54,7 @@ _FORMS: Final[dict[str | int, str]] = {
 }
 _ANY_FORM: Final = Sentence("`plansmith check --schema` shows what is allowed")
 _STEP_FIELDS: Final = (SAY, *(name for kind in STEP_TYPES for name in kind.model_fields))
-_MOST_PROBLEMS: Final = 100
+_MAX_PROBLEMS: Final = 100
 
 
 def read_plan(source: object) -> Plan:
@@ -157,12 +157,12 @@ def to_yaml(plan: Plan) -> str:
 
 
 def _shortened(problems: list[Problem]) -> list[Problem]:
-    rest = len(problems) - _MOST_PROBLEMS
+    rest = len(problems) - _MAX_PROBLEMS
     if rest <= 0:
         return problems
     message = Sentence("and {count} more problems", count=rest)
     last = problem("PS001", message, hint=Sentence("correct these first"))
-    return [*problems[:_MOST_PROBLEMS], last]
+    return [*problems[:_MAX_PROBLEMS], last]
 
 
 def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +12,11 @@ from pydantic import Field, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record
-from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.validation_errors import why_invalid
 
 if TYPE_CHECKING:
+    from plansmith.plan.plan import Plan
     from plansmith.plan.steps import AnyStep
 
 
@@ -165,3 +167,16 @@ def effect_of(
         return Effect.READ
     spec = agents.get(name) if step.kind == "agent" else tools.get(name)
     return spec.effect if spec is not None else Effect.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What plans can call: tools and agents by name, and the plans of templates."""
+
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
+    templates: Mapping[str, Plan] = field(default_factory=dict[str, "Plan"])
+
+    def effect(self, step: AnyStep) -> Effect:
+        """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
+        return effect_of(step, self.tools, self.agents)

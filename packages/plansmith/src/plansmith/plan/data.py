@@ -194,11 +194,10 @@ def parse_json(text: bytes | str) -> Json:
     return value
 
 
-# Two hashes of a value. `content_hash` ignores the order of keys: it compares values (plans, calls,
-# what a person allowed). The digest of a `Content` keeps that order: values are stored and found by
-# it, so that a table read again has its columns in place. The key of a call ends with a piece of
-# the first (`call_mark`); fields of events that name a stored value hold the second.
-def content_hash(value: object) -> str:
+# Two hashes of a value. This one ignores the order of keys: it compares plans, calls, and what a
+# person allowed. The digest of a `Content` keeps that order: values are stored and found by it, so
+# that a table read again has its columns in place.
+def canonical_hash(value: object) -> str:
     """The SHA-256 of a value's canonical text: the same for every order of keys."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
@@ -239,7 +238,7 @@ def hash_in(digest: str) -> str:
 
 def call_mark(inputs: Json) -> str:
     """Returns what identifies a call: the same for equal inputs, in any order of keys."""
-    return content_hash(inputs)[:CALL_MARK_DIGITS]
+    return canonical_hash(inputs)[:CALL_MARK_DIGITS]
 
 
 def same(left: Json, right: Json) -> bool:

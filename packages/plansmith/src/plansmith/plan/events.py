@@ -54,6 +54,7 @@ class Actor(
 
 
 Who = str | Actor
+SYSTEM: Final = Actor(kind="system")
 
 
 def actor(who: Who) -> Actor:

@@ -108,7 +108,7 @@ class _Fold:
 
     def __init__(self, run: Run) -> None:
         self.run, self.steps = run, Steps(run.steps)
-        self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
+        self.questions, self.question_events = {**run.questions}, {**run.question_events}
         self.calls_open, self.spent, self.calls = {*run.calls_open}, run.spent, run.calls
         self._last = run.last
 
@@ -144,7 +144,7 @@ class _Fold:
             self.run,
             steps=self.steps,
             questions=self.questions,
-            asked_at=self.asked_at,
+            question_events=self.question_events,
             calls_open=frozenset(self.calls_open),
             calls=self.calls,
             spent=self.spent,
@@ -190,7 +190,7 @@ class _Fold:
             origin=body.origin,
             folder=body.folder,
             created_at=event.at,
-            asked_by=event.by,
+            requested_by=event.by,
         )
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
@@ -296,12 +296,14 @@ class _Fold:
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
         if body.question in self.questions:
             raise _misfit(event, f"question {body.question!r} is open already")
-        self.questions[body.question], self.asked_at[body.question] = body, event.number
+        self.questions[body.question], self.question_events[body.question] = body, event.number
         if body.step is not None:
             step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
-                again = step.asked + (body.kind == "consent")
-                self._end_call(body.step, replace(step, status=StepStatus.ASKING, asked=again))
+                again = step.consents_asked + (body.kind == "consent")
+                self._end_call(
+                    body.step, replace(step, status=StepStatus.ASKING, consents_asked=again)
+                )
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.question_withdrawn(event, body)
@@ -398,8 +400,8 @@ class _Fold:
             call_mark=body.call_mark,
             reply=step.reply,
             permit=step.permit,
-            asked=step.asked,
-            answered=step.answered,
+            consents_asked=step.consents_asked,
+            attempts_answered=step.attempts_answered,
             started_at=prefetch.started_at if prefetch else event.at,
             prefetched=body.prefetched,
             callee=body.callee,
@@ -462,7 +464,7 @@ class _Fold:
         # What a call asks later does not take back the consent to make it.
         given: dict[str, Any] = {"permit": body}
         if not body.permit:
-            given = {"reply": body, "answered": step.attempts}
+            given = {"reply": body, "attempts_answered": step.attempts}
         self.steps[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
@@ -526,7 +528,7 @@ def _waiting_again(step: StepState) -> StepState:
         if permit and permit.instead_of and permit.state[:CALL_MARK_DIGITS] == step.call_mark:
             # A person replaced that call by this one: it is not to be made either.
             calls.append(calls[-1]._replace(call_mark=permit.instead_of[:CALL_MARK_DIGITS]))
-    return StepState(item=step.item, past_calls=tuple(calls), asked=step.asked)
+    return StepState(item=step.item, past_calls=tuple(calls), consents_asked=step.consents_asked)
 
 
 _HANDLERS: Final = {

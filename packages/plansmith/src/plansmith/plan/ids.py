@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 # How the names of roles and documents begin, which are kept beside those of runs.
-NO_RUN: Final = "\n"
+NOT_A_RUN: Final = "\n"
 _RANDOM_BITS: Final = 74
 
 
@@ -76,4 +76,4 @@ def question_name(kind: Literal["call", "consent", "unknown"], unit: str, number
 
 def document_name(kind: str, name: str) -> str:
     """Returns the name of a document among those of runs."""
-    return f"{NO_RUN}{kind} {name}"
+    return f"{NOT_A_RUN}{kind} {name}"

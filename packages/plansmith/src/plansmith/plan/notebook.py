@@ -13,7 +13,7 @@ from plansmith.plan.sentence import joined
 from plansmith.plan.steps import AnyStep, has_rules
 from plansmith.text import clip, safe
 
-_MOST_ROWS: Final = 100
+_MAX_ROWS: Final = 100
 
 
 def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
@@ -73,10 +73,10 @@ def _given(inputs: Mapping[str, Json]) -> str:
 def _table(head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     names = "".join(f"<th>{name}</th>" for name in columns)
     lines = [
-        "".join(f"<td>{escape(clip(cell, 300))}</td>" for cell in row) for row in rows[:_MOST_ROWS]
+        "".join(f"<td>{escape(clip(cell, 300))}</td>" for cell in row) for row in rows[:_MAX_ROWS]
     ]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    left = len(rows) - _MOST_ROWS
+    left = len(rows) - _MAX_ROWS
     more = f"<p>… and {_count(left, 'more step')}</p>" if left > 0 else ""
     caption = f"<caption>{escape(clip(head, 300))}</caption>"
     return f"<table>{caption}<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -19,8 +19,8 @@ from plansmith.plan.data import (
     Record,
     StrictInt,
     Text,
+    canonical_hash,
     canonical_json,
-    content_hash,
     same,
     stored_json,
 )
@@ -196,7 +196,7 @@ def plan_hash(plan: Plan) -> str:
         hashed["schedule"] = plan.schedule.to_json()
     if plan.schedules:
         hashed["schedules"] = {name: each.to_json() for name, each in plan.schedules.items()}
-    return content_hash(hashed)
+    return canonical_hash(hashed)
 
 
 def _in_order(step: StepFields) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 
 from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.event_body import FrozenStruct
 from plansmith.plan.events import (
     Actor,
@@ -183,8 +183,10 @@ class StepState(FrozenStruct, frozen=True):
     program: str = ""
     reply: StepReplied | None = None
     permit: StepReplied | None = None
-    asked: int = 0  # how often consent was asked for
-    answered: int = 0  # how many calls were made when the last question of a call was answered
+    consents_asked: int = 0  # how often consent was asked for
+    attempts_answered: int = (
+        0  # how many calls were made when the last question of a call was answered
+    )
     started_at: datetime | None = None
     finished_at: datetime | None = None
     callee: str = ""
@@ -344,11 +346,11 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         steps: The state of each step by id; `result` reads the result of one.
         removed_steps: Steps that the plan no longer has, kept for the calls they made.
         questions: The open questions by name.
-        asked_at: By name of every question ever asked, the number of the event that asked it last.
+        question_events: By question, also of closed ones: the event that asked it last.
         answer_hash: The hash of the answer, if the request was answered without a plan.
         report_text: That answer, or the report of the run, made when it is read: see `report`.
         acts: The steps that change something.
-        asked_by: Who made the request.
+        requested_by: Who made the request.
         edited_by: Who changed the plan last.
         approved_by: Who approved it.
         created_at: When the run was created.
@@ -408,11 +410,11 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     steps: Steps = msgspec.field(default_factory=lambda: Steps({}))
     removed_steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
-    asked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    question_events: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     answer_hash: str = ""
     report_text: ReportText = NO_REPORT
     acts: tuple[str, ...] = ()
-    asked_by: Actor | None = None
+    requested_by: Actor | None = None
     edited_by: Actor | None = None
     approved_by: Actor | None = None
     created_at: datetime | None = None
@@ -484,7 +486,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             >>> run = await smith.answer(run.id, "ask", "yes", of=run.question_hash("ask"))
         """
         plan = self.plan.hash if self.plan is not None else ""
-        return content_hash([self.questions[name].to_json(), self.asked_at.get(name, 0), plan])
+        return canonical_hash(
+            [self.questions[name].to_json(), self.question_events.get(name, 0), plan]
+        )
 
     @property
     def answer(self) -> str:

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import Message
 from plansmith.plan.data import Flag, Json, Record, StrictInt, Text, require_json
-from plansmith.plan.limits import BudgetLimits, why_invalid
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.validation_errors import why_invalid
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]

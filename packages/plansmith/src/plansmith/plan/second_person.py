@@ -41,7 +41,7 @@ def why_cannot_approve(run: Run, who: Actor, rule: SecondPerson = "never") -> Se
         return None
     if not who.identity:
         return Sentence("A named user has to approve this")
-    for author, code in ((run.asked_by, "second.asked"), (run.edited_by, "second.edited")):
+    for author, code in ((run.requested_by, "second.asked"), (run.edited_by, "second.edited")):
         if author is not None and not author.identity and author.speaks:
             return Sentence(
                 "Nobody knows whose {name} is, so nobody can approve what it asked for or changed",

@@ -24,9 +24,9 @@ from plansmith.plan.data import (
 )
 from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find, is_earlier
 
-MOST_ROUNDS: Final = 1000
-MOST_RETRIES: Final = 100
-LONGEST_PAUSE_S: Final = 31 * 24 * 3600.0
+MAX_ROUNDS: Final = 1000
+MAX_RETRIES: Final = 100
+MAX_PAUSE_S: Final = 31 * 24 * 3600.0
 
 
 class Instead(Record):
@@ -42,8 +42,8 @@ class Repeat(Record):
     """
 
     until: JsonObject
-    at_most: StrictInt = Field(ge=1, le=MOST_ROUNDS)
-    every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
+    at_most: StrictInt = Field(ge=1, le=MAX_ROUNDS)
+    every: Number = Field(default=0.0, ge=0, le=MAX_PAUSE_S)
 
 
 class Retry(Record):
@@ -52,8 +52,8 @@ class Retry(Record):
     A call that may have taken effect is made again only if its key makes that harmless.
     """
 
-    at_most: StrictInt = Field(ge=1, le=MOST_RETRIES)
-    every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
+    at_most: StrictInt = Field(ge=1, le=MAX_RETRIES)
+    every: Number = Field(default=0.0, ge=0, le=MAX_PAUSE_S)
 
 
 class Undo(Record):
@@ -71,7 +71,7 @@ AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 PlacedValue = tuple[Path, Json]
-LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
+MAX_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
 MAX_OPTIONS: Final = 100

@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record, StrictInt
-from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.validation_errors import why_invalid
 
-MOST_MINUTES: Final = 10 * 366 * 24 * 60
+MAX_MINUTES: Final = 10 * 366 * 24 * 60
 _FARTHEST_BACK: Final = timedelta(hours=3)
 _WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
 _HINTS: Final = {
@@ -87,8 +87,8 @@ def make_timing(**fields: Any) -> Timing:
 def require_valid_timing(timing: Timing) -> None:
     """Raises `Misconfigured` for a timing that this machine cannot compute or that never fires."""
     zone_of(timing.timezone)
-    if (timing.every_minutes or 0) > MOST_MINUTES:
-        hint = Sentence("at most {count}, which is ten years", count=str(MOST_MINUTES))
+    if (timing.every_minutes or 0) > MAX_MINUTES:
+        hint = Sentence("at most {count}, which is ten years", count=str(MAX_MINUTES))
         why = Sentence("every {count} minutes is too rare", count=str(timing.every_minutes))
         raise Misconfigured(why, hint=hint)
     if timing.once_at is not None:

@@ -25,11 +25,11 @@ from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
 
-_MOST_NAMED: Final = 5
-_LONGEST_ANSWER: Final = 200_000
+_MAX_NAMED: Final = 5
+_MAX_ANSWER: Final = 200_000
 _ITEMS: Final = 40  # of a list that is clipped
-_LONGEST: Final = 12_000
-_LONGEST_TEXT: Final = 2_000
+_MAX_LENGTH: Final = 12_000
+_MAX_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 _PRICED: Final = (e.StepDone, e.StepFailed, e.PrefetchEnded, e.PlanningBody)
@@ -172,9 +172,9 @@ class _Ending:
             ("status_done_passed", ("error",)),
         ):
             names = [name for name, state in run.steps.items() if state.rule in rules]
-            more = ", …" if len(names) > _MOST_NAMED else ""
+            more = ", …" if len(names) > _MAX_NAMED else ""
             if names:
-                not_run.append(words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more))
+                not_run.append(words[key].format(steps=", ".join(names[:_MAX_NAMED]) + more))
         return [*(lines if taken or not not_run else ()), *not_run]
 
     def _missing(self) -> tuple[list[str], list[str]]:
@@ -224,13 +224,13 @@ class _Ending:
         refs = dict.fromkeys(ref.step for ref in step.input_refs())
         earlier = [name for name in refs if is_earlier(name)]
         seen = (step.needed - RESERVED).union(earlier)
-        checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
+        checked = check_claims(text[:_MAX_ANSWER], run, seen)
         notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
         # The text of a reply that another step gets has no marks of sources.
         is_used = any(ref.step == step.id for other in plan.steps for ref in other.input_refs())
         if checked.uncited and not is_used:
             notes.append(words["uncited"].format(count=checked.uncited))
-        if len(text) > _LONGEST_ANSWER:
+        if len(text) > _MAX_ANSWER:
             notes.append(words["clipped"].format(size=f"{len(text):,}"))
         used = [each.message for each in run.problems if each.code == FROM_EARLIER]
         notes += dict.fromkeys(in_language(each, words["locale"]) for each in used)
@@ -243,12 +243,12 @@ class _Ending:
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         # The result of a finished step contains those of its parts.
         names = [name for name in run.steps if name in done and parent_of(name) not in done]
-        share = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(names), 1)))
+        share = max(_SHORTEST, min(_MAX_LENGTH, _ALL_RESULTS // max(len(names), 1)))
         for name in names:
             state, step = run.steps[name], run.plan.by_id.get(name) if run.plan else None
             value = self.results.get(name, self.words["lost"])
             full = _text(value)
-            width = min(share, _LONGEST_TEXT) if isinstance(value, str) else share
+            width = min(share, _MAX_TEXT) if isinstance(value, str) else share
             yield Evidence(
                 step=name,
                 title=step.title if step else "",

@@ -12,12 +12,12 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, visible
 
 Language = Literal["en", "zh"]
-_MOST_LINES: Final = 40
+_MAX_LINES: Final = 40
 _LEEWAY: Final = 15  # for the head of a table, and what is told beside its rows
-_LONGEST: Final = 300
-_LONGEST_CELL: Final = 80
-_LONGEST_INLINE: Final = 100
-_MOST_COLUMNS: Final = 8
+_MAX_LENGTH: Final = 300
+_MAX_CELL: Final = 80
+_MAX_INLINE: Final = 100
+_MAX_COLUMNS: Final = 8
 _LARGEST: Final = 1e15  # where a float still has each whole number
 _SURE_DIGITS: Final = 16  # of a written number, with its point
 # What a thing is called comes before what else is known of it.
@@ -132,7 +132,7 @@ def _many(
     names = list(columns or dict.fromkeys(key for row in rows for key in _ordered(row)))
     # A list that was clipped ends with how many more there are.
     more = [each for each in values[-1:] if isinstance(each, str)]
-    if len(rows) + len(more) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
+    if len(rows) + len(more) == len(values) and 1 < len(names) <= _MAX_COLUMNS and len(rows) > 1:
         yield from table(rows, names, cite, language)
         yield from ("", *more) if more else ()
         return
@@ -146,11 +146,11 @@ def table(
     """Writes rows as a table in Markdown, with a word where rows are left out."""
     yield f"| {' | '.join(map(_cell, names))}{cite} |"
     yield f"|{'---|' * len(names)}"
-    for row in rows[:_MOST_LINES]:
+    for row in rows[:_MAX_LINES]:
         yield f"| {' | '.join(_cell(row.get(name)) for name in names)} |"
-    if len(rows) > _MOST_LINES:
+    if len(rows) > _MAX_LINES:
         yield ""
-        more = len(rows) - _MOST_LINES
+        more = len(rows) - _MAX_LINES
         note = Sentence("({more} more rows; `plansmith show RUN --json` has all)", more=more)
         yield f"{in_language(note, language)}{cite}"
 
@@ -158,7 +158,7 @@ def table(
 def _cell(value: Json) -> str:
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST
     text = "" if value is None else repr(value) if whole else number_text(value)
-    return _unmarked(clip(text, _LONGEST_CELL))
+    return _unmarked(clip(text, _MAX_CELL))
 
 
 def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
@@ -191,7 +191,7 @@ def _inline(value: Json) -> str:
     if any(isinstance(each, list) or (isinstance(each, dict) and "text" in each) for each in value):
         return ""
     text = "; ".join(line[2:] for item in value for line in _bullet(item, 0))
-    return text if len(text) <= _LONGEST_INLINE else ""
+    return text if len(text) <= _MAX_INLINE else ""
 
 
 def _fields_text(value: Mapping[str, Json], keys: Sequence[str], inline: Mapping[str, str]) -> str:
@@ -229,12 +229,12 @@ def number_text(value: Json) -> str:
 
 
 def _plain(value: Json) -> str:
-    return _unmarked(clip(number_text(value), _LONGEST))
+    return _unmarked(clip(number_text(value), _MAX_LENGTH))
 
 
 def _clipped(lines: list[str], language: str) -> list[str]:
-    more = len(lines) - _MOST_LINES
+    more = len(lines) - _MAX_LINES
     if more <= _LEEWAY:
         return lines
     note = Sentence("… ({more} more lines)", more=more)
-    return [*lines[:_MOST_LINES], in_language(note, language)]
+    return [*lines[:_MAX_LINES], in_language(note, language)]

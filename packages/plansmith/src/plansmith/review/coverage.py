@@ -11,21 +11,21 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan import steps as st
-from plansmith.plan.capability import Effect
+from plansmith.plan.capability import Capabilities, Effect
 from plansmith.plan.conditions import rule_sentences
-from plansmith.plan.data import Json, Record, content_hash
+from plansmith.plan.data import Json, Record, canonical_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs, value_line
 from plansmith.plan.sentence import Sentence
-from plansmith.review.policy import Environment, active_steps
+from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
 
 _VALUE: Final = 120
 _QUESTION: Final = 80
-# What undoes a step is a plan of its own, approved by itself.
+# The plan that takes a step back is reviewed by itself.
 _COVERED: Final = st.RULES - {"undo_with"}
-# Neither what a step is called nor when it runs says what it does; its rules count apart.
+# What a call does depends on none of these; rules are compared apart.
 _NOT_IN_KEY: Final = {"id", "title", "why", "after", "timeout_s", *st.RULES}
 _HOST: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
@@ -70,8 +70,8 @@ class _Scope:
 class PlanCalls:
     """The calls of a plan and its templates, and what comes before each call."""
 
-    def __init__(self, plan: Plan, environment: Environment) -> None:
-        self._environment = environment
+    def __init__(self, plan: Plan, capabilities: Capabilities) -> None:
+        self._capabilities = capabilities
         self._before: dict[str, tuple[str, ...]] = {}
         self._history: dict[str, str] = {}
         self._uncertain: set[str] = set()
@@ -123,12 +123,12 @@ class PlanCalls:
             step, place = plan.by_id[name], f"{scope.prefix}{name}"
             inner = (f"{scope.prefix}{need}" for need in sorted(graph[name]) if need in keys)
             self._before[place] = before = (*inner, *scope.before)
-            self._history[place] = content_hash(
+            self._history[place] = canonical_hash(
                 [[self.keys[each], self._history[each]] for each in sorted(before)]
             )
             if step.disabled:
                 self.texts[place] = Sentence("{step} (off)", step=name)
-                keys[name] = content_hash(["off", name])
+                keys[name] = canonical_hash(["off", name])
             else:
                 keys[name] = self._step(step, place, scope)
                 self._uncertain |= {place} if step.when or step.on_error == "skip" else set()
@@ -156,16 +156,16 @@ class PlanCalls:
             own = {name: each for name, each in step.stored().items() if name not in _NOT_IN_KEY}
             key = self._value(own, scope)
             if step.callee:
-                return self._call(step, place, scope, content_hash([key, [*scope.conditions]]))
+                return self._call(step, place, scope, canonical_hash([key, [*scope.conditions]]))
             if step.kind == "ask":  # equal questions at two places have different answers
-                key = content_hash([key, place])
-        return content_hash([key, ruled]) if ruled else key
+                key = canonical_hash([key, place])
+        return canonical_hash([key, ruled]) if ruled else key
 
     def _call(self, step: st.AnyStep, place: str, scope: _Scope, key: str) -> str:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
-        effect = self._environment.effect(step)
+        effect = self._capabilities.effect(step)
         self.calls.append(PlannedCall(place, step.callee, effect, key, text))
         return key
 
@@ -175,21 +175,21 @@ class PlanCalls:
             scope,
             prefix=f"{place}/",
             item=over,
-            conditions=(*scope.conditions, content_hash([over, step.most])),
+            conditions=(*scope.conditions, canonical_hash([over, step.most])),
             around=(("call.each", value_line(step.over, _VALUE)), *scope.around),
             before=self._before[place],
         )
         each = f"{place}/{step.each.id}"
         self._before[each], self._history[each] = self._before[place], self._history[place]
         self.keys[each] = self._step(step.each, each, inner)
-        return content_hash(["map", over, self.keys[each]])
+        return canonical_hash(["map", over, self.keys[each]])
 
     def _template(self, step: st.PlanStep, place: str, scope: _Scope) -> str:
         params = {name: self._value(value, scope) for name, value in step.inputs.items()}
-        plan = self._environment.templates.get(step.template)
+        plan = self._capabilities.templates.get(step.template)
         if plan is None or scope.depth >= st.MAX_NESTING:
             unseen = [step.template, step.version, step.content]
-            return content_hash(["plan", *unseen, dict[str, Json](params)])
+            return canonical_hash(["plan", *unseen, dict[str, Json](params)])
         inside = f"{safe(step.template)}({_arguments_text(step.inputs)})"
         inner = replace(
             scope,
@@ -200,7 +200,7 @@ class PlanCalls:
             before=self._before[place],
             depth=scope.depth + 1,
         )
-        return content_hash(["plan", dict[str, Json](self._walk(plan, inner))])
+        return canonical_hash(["plan", dict[str, Json](self._walk(plan, inner))])
 
     def _value(self, value: Json, scope: _Scope) -> str:
         """Returns the hash of a value; references count by the keys of their steps."""
@@ -209,10 +209,10 @@ class PlanCalls:
             ref = found.ref
             if ref is None or ref.step not in RESERVED:
                 continue
-            whole = content_hash(dict[str, Json](scope.params))
+            whole = canonical_hash(dict[str, Json](scope.params))
             first = str(ref.path[0]) if ref.path else ""
             bound.append(scope.item if ref.step == ITEM else scope.params.get(first, whole))
-        return content_hash([rename_refs(value, scope.keys), bound])
+        return canonical_hash([rename_refs(value, scope.keys), bound])
 
 
 def _call_text(step: st.AnyStep) -> str:
@@ -352,17 +352,17 @@ def _new_call_reason(
     return Sentence("calls {call} with other values than you approved", call=call.text)
 
 
-def definitions(plan: Plan, environment: Environment) -> dict[str, str]:
+def definitions(plan: Plan, capabilities: Capabilities) -> dict[str, str]:
     """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
-    for step in active_steps(plan, environment.templates):
+    for step in active_steps(plan, capabilities.templates):
         name = step.callee
         if step.kind == "agent":
-            found[f"agent {name}"] = environment.agents.get(name)
+            found[f"agent {name}"] = capabilities.agents.get(name)
         elif name:
-            found[name] = environment.tools.get(name)
+            found[name] = capabilities.tools.get(name)
     return {
-        name: content_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
+        name: canonical_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
         for name, spec in sorted(found.items())
         if spec is not None
     }

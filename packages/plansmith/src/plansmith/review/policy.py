@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
 from plansmith.check.arguments import Placeholders
 from plansmith.plan import steps as st
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, effect_of, is_freed
+from plansmith.plan.capability import Capabilities, Effect, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, find, is_earlier, value_line
 from plansmith.plan.sentence import Sentence
-from plansmith.review.settings import MOST_ITEMS, ReviewPolicy
+from plansmith.review.settings import MAX_ITEMS, ReviewPolicy
 from plansmith.text import clip
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What plans can call: tools and agents by name, and the plans of templates."""
-
-    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
-    agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
-    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
-
-    def effect(self, step: st.AnyStep) -> Effect:
-        """Returns what the call of a step may do; an unknown tool or agent counts as a write."""
-        return effect_of(step, self.tools, self.agents)
 
 
 class ActiveStep(msgspec.Struct, frozen=True):
@@ -57,12 +43,12 @@ class ActingCall(NamedTuple):
     effect: Effect
 
 
-def acting_calls(plan: Plan, environment: Environment) -> tuple[ActingCall, ...]:
+def acting_calls(plan: Plan, capabilities: Capabilities) -> tuple[ActingCall, ...]:
     """Returns the calls of a plan that change something."""
     return tuple(
         ActingCall(active, active.step.callee, effect)
-        for active in with_surroundings(plan, environment.templates)
-        if (effect := environment.effect(active.step)) is not Effect.READ
+        for active in with_surroundings(plan, capabilities.templates)
+        if (effect := capabilities.effect(active.step)) is not Effect.READ
     )
 
 
@@ -159,7 +145,7 @@ def _times(step: st.AnyStep) -> int:
     rounds = step.repeat.at_most if step.repeat is not None else 1
     if step.kind != "map":
         return rounds
-    items = len(step.over) if isinstance(step.over, list) else step.most or MOST_ITEMS
+    items = len(step.over) if isinstance(step.over, list) else step.most or MAX_ITEMS
     return rounds * items * _times(step.each)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from plansmith.plan.data import Record, StrictInt
 from plansmith.plan.run_options import SecondPerson
 
-MOST_ITEMS: Final = 20
+MAX_ITEMS: Final = 20
 
 
 class ReviewPolicy(Record):
@@ -29,5 +29,5 @@ class ReviewPolicy(Record):
 
     ask: Literal["always", "writes"] = "writes"
     never_for: tuple[str, ...] = ()
-    most_items: StrictInt = Field(default=MOST_ITEMS, ge=1)
+    most_items: StrictInt = Field(default=MAX_ITEMS, ge=1)
     second_person: SecondPerson = "never"

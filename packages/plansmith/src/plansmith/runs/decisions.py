@@ -14,8 +14,8 @@ from plansmith.engine.outcome import instead_of_result, misfit, on_error
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.capability import Effect
-from plansmith.plan.data import Json, content_hash, content_of, json_text, require_json
+from plansmith.plan.capability import Capabilities, Effect
+from plansmith.plan.data import Json, canonical_hash, content_of, json_text, require_json
 from plansmith.plan.graph import downstream, waiting_for
 from plansmith.plan.ids import parent_of
 from plansmith.plan.plan import Plan
@@ -33,7 +33,7 @@ from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import stricter, why_cannot_approve
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ReplyStep, ToolStep
-from plansmith.review.policy import Environment, active_steps
+from plansmith.review.policy import active_steps
 from plansmith.review.settings import ReviewPolicy
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ async def take_answer(
     """
     run, plan = journal.run, journal.plan_hash
     asked = open_question(run, question, of)
-    environment = await intake.registry.environment(run.plan, run.templates)
-    if by.kind != "person" and (why := why_only_persons(run, asked, environment)):
+    capabilities = await intake.registry.capabilities(run.plan, run.templates)
+    if by.kind != "person" and (why := why_only_persons(run, asked, capabilities)):
         message = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(message, hint=ONLY_PERSONS)
     if lets_happen(asked, value):
@@ -150,7 +150,7 @@ async def take_answer(
     value = content_of(value).value()  # a copy: the caller may change its own later
     answered = e.QuestionAnswered(question=asked.question, answer=_in_short(asked, value))
     while True:
-        after = after_answer(asked, value, run=journal.run, environment=environment)
+        after = after_answer(asked, value, run=journal.run, capabilities=capabilities)
         try:
             values = [value, *after.values]
             await journal.append(answered, *after.bodies, by=by, values=values)
@@ -175,7 +175,7 @@ def _in_short(asked: e.QuestionAsked, value: Json) -> Json:
     allowed = read_consent(value) if asked.kind == "consent" else None
     if allowed is None:
         return value
-    is_same = allowed.values is None or content_hash(allowed.values) == asked.state
+    is_same = allowed.values is None or canonical_hash(allowed.values) == asked.state
     return ALLOW if is_same else CHANGE
 
 
@@ -239,62 +239,62 @@ _RESULT_HINT: Final = Sentence(
 )
 
 
-def answerable(run: Run, environment: Environment) -> dict[str, e.QuestionAsked]:
+def answerable(run: Run, capabilities: Capabilities) -> dict[str, e.QuestionAsked]:
     """Returns the open questions that a program may answer, by name."""
     questions = run.questions.items()
-    return {name: each for name, each in questions if not why_only_persons(run, each, environment)}
+    return {name: each for name, each in questions if not why_only_persons(run, each, capabilities)}
 
 
-def why_only_persons(run: Run, asked: e.QuestionAsked, environment: Environment) -> str:
+def why_only_persons(run: Run, asked: e.QuestionAsked, capabilities: Capabilities) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
         return Sentence(
             "it asks for a permission, a decision or something that only a person knows"
         )
-    acting = sorted(guarded(run.plan, asked.step, environment)) if run.plan and asked.step else []
+    acting = sorted(guarded(run.plan, asked.step, capabilities)) if run.plan and asked.step else []
     if not acting:
         return ""
     return Sentence("its answer decides about {names}, which changes something", names=acting)
 
 
-def guarded(plan: Plan, step: str, environment: Environment) -> set[str]:
+def guarded(plan: Plan, step: str, capabilities: Capabilities) -> set[str]:
     """Returns the steps that change something and wait for this step's question, at every level."""
     names: set[str] = set()
-    for level in levels(plan, step, environment.templates):
+    for level in levels(plan, step, capabilities.templates):
         if level is None:
             return {step}  # the plan around it is not known
         after = waiting_for(level.plan, level.root) - {level.root}
-        acting = {name for name in after if _acts(level.plan.by_id[name], environment)}
+        acting = {name for name in after if _acts(level.plan.by_id[name], capabilities)}
         names |= {f"{level.scope}{name}" for name in acting}
     return names
 
 
-def _acts(step: AnyStep, environment: Environment) -> bool:
+def _acts(step: AnyStep, capabilities: Capabilities) -> bool:
     """Tells whether a step or a part of it changes something; an unknown template does."""
-    for inner in active_steps(Plan(steps=(step,)), environment.templates):
-        if isinstance(inner, PlanStep) and inner.template not in environment.templates:
+    for inner in active_steps(Plan(steps=(step,)), capabilities.templates):
+        if isinstance(inner, PlanStep) and inner.template not in capabilities.templates:
             return True
-        if environment.effect(inner) is not Effect.READ:
+        if capabilities.effect(inner) is not Effect.READ:
             return True
     return False
 
 
-def only_asks_to_go_on(run: Run, asked: e.QuestionAsked, environment: Environment) -> bool:
+def only_asks_to_go_on(run: Run, asked: e.QuestionAsked, capabilities: Capabilities) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
-    if not guarded(run.plan, asked.step, environment):
+    if not guarded(run.plan, asked.step, capabilities):
         return False
-    return not any(_acts(step, environment) for step in _reached(run, asked, environment))
+    return not any(_acts(step, capabilities) for step in _reached(run, asked, capabilities))
 
 
-def _reached(run: Run, asked: e.QuestionAsked, environment: Environment) -> list[AnyStep]:
+def _reached(run: Run, asked: e.QuestionAsked, capabilities: Capabilities) -> list[AnyStep]:
     """Returns the steps that get the answer as a value, if only to tell it, at every level.
 
     Mere order (`after`) does not count. A condition does: the plan says what each answer means.
     """
     steps: list[AnyStep] = []
-    around = levels(run.plan, asked.step, environment.templates) if run.plan and asked.step else ()
+    around = levels(run.plan, asked.step, capabilities.templates) if run.plan and asked.step else ()
     for level in around:
         if level is not None:
             by_id = level.plan.by_id
@@ -311,18 +311,18 @@ def _reached(run: Run, asked: e.QuestionAsked, environment: Environment) -> list
     return steps
 
 
-def may_continue(run: Run, asked: e.QuestionAsked, value: Json, environment: Environment) -> bool:
+def may_continue(run: Run, asked: e.QuestionAsked, value: Json, capabilities: Capabilities) -> bool:
     """Tells whether what waits for an answer goes on: false for a no before a change.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
     neither a yes nor a no raises `Refused`, unless another step uses it.
     """
-    if not only_asks_to_go_on(run, asked, environment):
+    if not only_asks_to_go_on(run, asked, capabilities):
         return True
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
-    if agreed is not None or _reached(run, asked, environment):
+    if agreed is not None or _reached(run, asked, capabilities):
         return agreed is not False
     if value in options:
         return False  # there is no clearer one: when in doubt, it counts as a no
@@ -380,7 +380,7 @@ class AfterAnswer(NamedTuple):
 
 
 def after_answer(
-    asked: e.QuestionAsked, value: Json, *, run: Run, environment: Environment
+    asked: e.QuestionAsked, value: Json, *, run: Run, capabilities: Capabilities
 ) -> AfterAnswer:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
@@ -392,15 +392,15 @@ def after_answer(
     if step is None:
         return AfterAnswer([])
     if asked.kind == "unknown":
-        return _after_unknown(step, value, run, environment)
+        return _after_unknown(step, value, run, capabilities)
     if asked.kind == "consent":
         if read_consent(value) is None:
             _require_fitting(asked, value)
-        return AfterAnswer([after_consent(asked, value, run, environment)])
+        return AfterAnswer([after_consent(asked, value, run, capabilities)])
     _require_fitting(asked, value)
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
-    if not may_continue(run, asked, value, environment):
+    if not may_continue(run, asked, value, capabilities):
         reason = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in waiting_behind(run, step)]
@@ -420,14 +420,14 @@ def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
     return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
 
 
-def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -> AfterAnswer:
+def _after_unknown(step: str, value: Json, run: Run, capabilities: Capabilities) -> AfterAnswer:
     """Returns what follows: the call is done, did not happen, or is made again.
 
     `{"done": result}` gives the result as well, which is required where something uses it.
     """
     if isinstance(value, dict) and value.keys() == {DONE}:
         result = value[DONE]
-        _require_possible_result(step, result, run, environment)
+        _require_possible_result(step, result, run, capabilities)
         done = e.StepDone(step=step, result=content_of(result).digest)
         return AfterAnswer([done], (result,))
     if value not in UNKNOWN:
@@ -436,8 +436,8 @@ def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -
         reason = Sentence("a person wants it tried again")
         return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
     if value == NOT_DONE:
-        return _not_done(step, run, environment)
-    if user := _consumer_of(step, run, environment):
+        return _not_done(step, run, capabilities)
+    if user := _consumer_of(step, run, capabilities):
         raise Refused(
             Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
             hint=_RESULT_HINT,
@@ -445,27 +445,27 @@ def _after_unknown(step: str, value: Json, run: Run, environment: Environment) -
     return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
 
 
-def _require_possible_result(name: str, result: Json, run: Run, environment: Environment) -> None:
+def _require_possible_result(name: str, result: Json, run: Run, capabilities: Capabilities) -> None:
     """Refuses a result that the tool cannot have given; null stands for one that nobody knows."""
-    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    unit = named_unit(run.plan, name, capabilities.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
-    schema = environment.tools[tool].output_schema if tool in environment.tools else None
+    schema = capabilities.tools[tool].output_schema if tool in capabilities.tools else None
     if result is not None and (flaw := misfit(schema, result)):
         why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
         raise Refused(why, hint=_RESULT_HINT)
 
 
-def _consumer_of(name: str, run: Run, environment: Environment) -> str:
+def _consumer_of(name: str, run: Run, capabilities: Capabilities) -> str:
     """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
 
     A reply may also tell just that it is done.
     """
-    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    unit = named_unit(run.plan, name, capabilities.templates) if run.plan else None
     if unit is None or run.plan is None:
         return ""
     if any(unit.step.is_own(found) for found in unit.step.references):
         return name
-    for level in levels(run.plan, name, environment.templates):
+    for level in levels(run.plan, name, capabilities.templates):
         if level is None:
             return ""
         for step in level.plan.steps:
@@ -479,13 +479,13 @@ def _consumer_of(name: str, run: Run, environment: Environment) -> str:
     return ""
 
 
-def _not_done(name: str, run: Run, environment: Environment) -> AfterAnswer:
+def _not_done(name: str, run: Run, capabilities: Capabilities) -> AfterAnswer:
     """Returns the failure of a call that did not happen; the plan may go on without it."""
     error = Sentence("a person says that it did not happen")
-    unit = named_unit(run.plan, name, environment.templates) if run.plan else None
+    unit = named_unit(run.plan, name, capabilities.templates) if run.plan else None
     if run.plan is None or unit is None:
         return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
-    around = named_unit(run.plan, parent_of(name), environment.templates)
+    around = named_unit(run.plan, parent_of(name), capabilities.templates)
     is_item = around is not None and around.step.kind == "map" and not unit.is_round
     rule = on_error(unit.step, around.step if around is not None and is_item else None)
     if rule == "fail":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.runs.execution import RunExecution
     from plansmith.runs.planning import RunPlanning
-    from plansmith.runs.stopping import RunStopping
 
 
 class PlanEditing:
@@ -38,9 +37,9 @@ class PlanEditing:
     """
 
     def __init__(
-        self, planning: RunPlanning, execution: RunExecution, stopping: RunStopping
+        self, planning: RunPlanning, execution: RunExecution, pause: Callable[..., Awaitable[Run]]
     ) -> None:
-        self._planning, self._execution, self._stopping = planning, execution, stopping
+        self._planning, self._execution, self._pause = planning, execution, pause
         self._journals, self._intake = planning.journals, planning.intake
         self._registry = planning.registry
 
@@ -66,8 +65,7 @@ class PlanEditing:
             raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
         late = StaleDecision(Sentence("someone else changed run {run} first", run=run_id))
         if run.calls_open:  # of a process that died: a person says first what became of changes
-            templates = {**self._registry.templates, **run.templates}
-            lost = settle_after_crash(run, templates, await self._registry.callees())
+            lost = settle_after_crash(run, run.templates, await self._registry.callees())
             try:
                 async with self._journals.ownership.writing(journal):
                     await journal.append(*lost)
@@ -126,7 +124,7 @@ class PlanEditing:
         self._planning.require_planner()
         await self._journals.load_to_write(run_id)
         if self._execution.future_of(run_id) is not None:
-            await self._stopping.pause(run_id, by=by, reason=text)
+            await self._pause(run_id, by=by, reason=text)
         journal = await self._journals.load_verified(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
@@ -141,7 +139,7 @@ class PlanEditing:
             return await self._journals.whole(journal)
         async with self._journals.ownership.writing(journal):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
-            await self._planning.plan(journal)
+            await self._planning.make_next_plan(journal)
         return await self._journals.whole(journal)
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -205,7 +203,7 @@ class PlanEditing:
         new = replace(_again(journal.run, by), reused=reused)
         if plan is None:
             again = await self._create(new)
-            await self._planning.plan(again)
+            await self._planning.make_next_plan(again)
             return await self._journals.whole(again)
         plan = await self._registry.pinned(plan)
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]

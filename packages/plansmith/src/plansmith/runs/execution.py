@@ -27,7 +27,6 @@ from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import ReplyStep
 from plansmith.review.coverage import redefined
 from plansmith.runs import replan
-from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
@@ -216,14 +215,12 @@ class RunExecution:
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
         measured = run.estimate.measured if run.estimate else {}
-        if runs_templates(run.plan):
-            await self._registry.load_templates()
         return Executor(
             journal,
             callees=self._equipped(await self._registry.callees(), run),
             results=await load_values(store, run),
             call_answers=await load_call_answers(store, run),
-            templates={**self._registry.templates, **run.templates},
+            templates=run.templates,
             limits=self.limits,
             most_items=self._intake.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
@@ -238,7 +235,7 @@ class RunExecution:
         """Adds what a run needs to call its steps: the writer of replies."""
         steps = run.plan.steps if run.plan else ()
         shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
-        # Without a writer a reply is its instruction; but results are shown as tables then, too.
+        # Without a writer, a reply shows its instruction, or results as tables.
         if self._writer is None and not shows_results:
             return callees
         talk, options, history = self._registry.conversations, run.options, replies.no_history
@@ -291,10 +288,10 @@ class RunExecution:
         # What steps would have changed matters only if the goal was met early, or one failed.
         matters = run.advice or any(step.rule == "error" for step in run.steps.values())
         acting = await registry.acting(run.plan, run.templates) if run.plan and matters else ()
-        callees, templates = await registry.callees(), {**registry.templates, **run.templates}
+        callees = await registry.callees()
 
         def is_read(name: str) -> bool:
-            unit = named_unit(run.plan, name, templates) if run.plan else None
+            unit = named_unit(run.plan, name, run.templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason.text)
@@ -307,7 +304,7 @@ class RunExecution:
         if self._planning.planner is None:
             return None
         ended = replan.ended_since(run, self.limits, journal.events)
-        iterates = replan.may_iterate(run, self.limits, self._planning.rounds)
+        iterates = replan.may_iterate(run, self.limits, self._planning.iterations)
         held = _open_replies(run) if iterates else {}
         if ended is None and not held:
             return None
@@ -316,7 +313,7 @@ class RunExecution:
     def _last_replies(self, run: Run) -> dict[str, Unit]:
         """Returns the last replies of a run that ends, which are still to be written.
 
-        Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
+        Where a step failed, they are written from what there is, if `partial_reply` says so.
         """
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
@@ -325,7 +322,7 @@ class RunExecution:
             missing = sorted(step.needed - done - off)
             if not missing:
                 written[name] = Unit(name, step)
-            elif done and self._planning.rounds.partial_reply:
+            elif done and self._planning.iterations.partial_reply:
                 written[name] = Unit(name, _from_part(step, missing, run.locale))
         return {} if run.cancel_asked else written
 
@@ -346,7 +343,7 @@ class RunExecution:
         active = self._active.get(run_id)
         executor = active.executor if active is not None else None
         if executor is not None and executor.is_executing:
-            executor.wakeups.others_wrote()
+            executor.wakeups.read_others_now()
 
     async def until_stopped(self, run_id: str) -> bool:
         """Waits until this process obeys what was written; false if it does not execute the run."""

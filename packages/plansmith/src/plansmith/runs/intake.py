@@ -11,11 +11,12 @@ from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
 from plansmith.check.estimate import RUNS, CallTimings
 from plansmith.check.lint import lint_plan
-from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.journal import Journal
 from plansmith.errors import PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.earlier import NO_RESULTS, UsableResults
+from plansmith.plan.events import SYSTEM
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -203,7 +204,7 @@ class PlanIntake:
             pins = {each: results[each].hash for each in facts.uses if each in results}
             problems += tuple(each for each in usable.notes(plan) if each not in problems)
         timings = (await self.timings()).measured(facts.workload.names)
-        templates = facts.environment.templates
+        templates = facts.capabilities.templates
         body = proposal.body.replace(
             acts=acting_steps(facts.changes),
             problems=problems,
@@ -216,7 +217,7 @@ class PlanIntake:
         if review_events is None:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
             if review_events and (rest := _without_reused(plan, proposal.then)) is not plan:
-                # The reasons of the policy are those of the steps still to run, if there are any.
+                # If steps that are still to run need a review, its reasons are theirs alone.
                 left = await self.registry.facts(rest)
                 fewer = self._review(left, run, proposal.reasons, proposal.drops)
                 review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events

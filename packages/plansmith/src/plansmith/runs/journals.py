@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith import errors
-from plansmith.engine.journal import SYSTEM, Journal, StoreRetry, whole_run
+from plansmith.engine.journal import Journal, StoreRetry, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
 from plansmith.errors import NotFound, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, hash_in
+from plansmith.plan.events import SYSTEM
 from plansmith.plan.fold import with_ready_steps
 from plansmith.plan.ids import Ids, call_key
 from plansmith.plan.planning import Tell, ignore_progress
@@ -36,7 +37,7 @@ else:
     lazy_modules(globals(), build="plansmith.report.build", repair="plansmith.engine.repair")
 
 
-_MOST_BYTES: Final = 16_000_000
+_MAX_BYTES: Final = 16_000_000
 
 
 class _Cached(NamedTuple):
@@ -103,7 +104,7 @@ class Journals:
         """Loads the journal of a run, and verifies every event of it."""
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
         if journal.damage is not None:
-            # Lists read a journal again that is longer than its summary, and so tell of the damage.
+            # Lists show the damage from now on: they read journals longer than their summaries.
             with suppress(errors.JournalError, errors.Misconfigured):
                 await self.store.keep_summaries([(journal.last, summary_of(journal.run))])
         return journal
@@ -124,10 +125,10 @@ class Journals:
         journal = cached.journal
         self._forget(journal.id)  # another task may have read it meanwhile
         size = cached.size + sum(len(event.body_text) for event in journal.events[cached.events :])
-        if journal.damage is None and size <= _MOST_BYTES:
+        if journal.damage is None and size <= _MAX_BYTES:
             self._cache[journal.id] = cached._replace(size=size, events=len(journal.events))
             self._cache_bytes += size
-            while self._cache_bytes > _MOST_BYTES:
+            while self._cache_bytes > _MAX_BYTES:
                 self._forget(next(iter(self._cache)))
         return journal
 

@@ -113,8 +113,8 @@ class RunLists:
             page = await self._store.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._with_summaries(page)
             runs += [summary for each, summary in listed if is_wanted(each, summary)]
-            # They come in the order of their creation, but clocks differ, and are set back: only
-            # behind a page of runs that are all too old is there no other.
+            # Runs come in the order of their creation, but clocks differ and are set back: only
+            # after a page on which all are too old are there no more.
             if len(page) < size or (listed and all(is_too_old(run) for _, run in listed)):
                 break
             before = page[-1].run

@@ -68,12 +68,12 @@ class RunPlanning:
         budgets: RunBudgets,
         planner: Planner | None,
         limits: Limits,
-        rounds: replan.Rounds,
+        iterations: replan.IterationRules,
         standing: StandingReview | None,
     ) -> None:
         self.journals, self.intake, self._budgets = journals, intake, budgets
         self.registry = intake.registry
-        self.planner, self.limits, self.rounds = planner, limits, rounds
+        self.planner, self.limits, self.iterations = planner, limits, iterations
         self._standing_review = standing
         # The runs that are being planned here, with the reads that are made early for each.
         self._planning: dict[str, prefetch.Prefetcher | None] = {}
@@ -116,20 +116,20 @@ class RunPlanning:
         await self.intake.propose(journal, proposal)
         return self.journals.keep_new(journal)
 
-    async def plan(self, journal: Journal, *, triaged: bool = False) -> None:
+    async def make_next_plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan that a run waits for; also after a crash and after answers about it."""
         self.journals.require_ours(journal.run)
         async with self.journals.ownership.writing(journal):
             self._planning[journal.id] = None
             try:
                 if journal.run.change_asked:
-                    await self._change(journal)
+                    await self._make_changed_plan(journal)
                 else:
-                    await self._plan(journal, triaged=triaged)
+                    await self._make_first_plan(journal, triaged=triaged)
             finally:
                 self._planning.pop(journal.id, None)
 
-    async def _plan(self, journal: Journal, *, triaged: bool) -> None:
+    async def _make_first_plan(self, journal: Journal, *, triaged: bool) -> None:
         """Makes the first plan of a run; reads that it needs are made while it is written."""
         journal.retry = self.journals.store_retry
         clarified = _clarifications(journal.events)
@@ -140,7 +140,9 @@ class RunPlanning:
             await journal.append(*ends)
         prefetcher = self._planning[journal.id] = await self._prefetcher(journal)
         try:
-            planned = await self.make(request, on_step=prefetcher.start if prefetcher else _ignore)
+            planned = await self.ask_planner(
+                request, on_step=prefetcher.start if prefetcher else _ignore
+            )
             if prefetcher is not None:
                 await prefetcher.finish(await self._wanted_at_once(planned))
             await self._record(journal, planned)
@@ -168,8 +170,8 @@ class RunPlanning:
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
             if planned.plan and not is_empty_fallback(planned.plan):
-                proposal = replace(proposed(planned), start=[triaged])
-                await self.propose(journal, planned, proposal)
+                proposal = replace(proposal_of(planned), start=[triaged])
+                await self._propose_made(journal, planned, proposal)
                 return
             reason = Sentence("end.no_plan", reason=_why_none(planned))
             ending = e.RunFinished(status="failed", reason=reason)
@@ -189,7 +191,7 @@ class RunPlanning:
         ending = e.RunFinished(status="answered", reason=triaged.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *values])
 
-    async def propose(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
+    async def _propose_made(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
         """Writes a plan that a model made into a run."""
         plan, reasons = proposal.body.plan, proposal.reasons
         if proposal.review_events is None and not reasons:
@@ -208,7 +210,7 @@ class RunPlanning:
             return ()
         return [READ_RESULTS] if await self.registry.acting(plan) else ()
 
-    async def make(
+    async def ask_planner(
         self, request: PlanRequest, *, on_step: OnStep = _ignore, results: bool = True
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
@@ -241,10 +243,10 @@ class RunPlanning:
             found = template_problems(plan, await self.registry.load_templates())
         return replace(planned, plan=plan, problems=(*planned.problems, *found))
 
-    async def _change(self, journal: Journal) -> None:
+    async def _make_changed_plan(self, journal: Journal) -> None:
         """Makes the plan that a person asked for; finished steps are kept."""
         run = journal.run
-        # A run that was resumed meanwhile has no reason any more.
+        # Not `run.reason`: resuming clears it.
         wishes = [
             each.body.text for each in journal.events if isinstance(each.body, e.ChangesAsked)
         ]
@@ -252,7 +254,7 @@ class RunPlanning:
         if any(state.attempts for state in run.steps.values()):
             specs = (await self.registry.callees()).specs
             feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
-        planned = await self.make(_request(run, feedback))
+        planned = await self.ask_planner(_request(run, feedback))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed = failure(planned)
@@ -272,20 +274,20 @@ class RunPlanning:
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
         planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
         proposal = replace(
-            proposed(planned, cause=wishes[-1]),
+            proposal_of(planned, cause=wishes[-1]),
             start=[e.RunResumed()] if run.paused else [],
             then=[*revision.resets(run, plan)],
             reasons=reasons,
             drops=beyond.drops,
         )
-        await self.propose(journal, planned, proposal)
+        await self._propose_made(journal, planned, proposal)
 
     async def replan_if_needed(self, journal: Journal) -> EndReason | None:
         """Makes another plan for a run that has nothing left to do, or asks whether to make one.
 
         Returns why the run ends; None if it goes on or waits for a person.
         """
-        run, rounds, most = journal.run, self.rounds, self.limits.max_iterations
+        run, rounds, most = journal.run, self.iterations, self.limits.max_iterations
         if self.planner is None or run.cancel_asked:
             return EndReason()
         if run.origin.kind == "schedule" and (failed := replan.failed_steps(run)):
@@ -302,7 +304,7 @@ class RunPlanning:
         if cause.limit == "replans" and rounds.end_at_replans:
             return EndReason(cause.text)
         if not cause.limit or run.phase is RunStatus.REPLANNING:
-            return await self._revise(journal, cause)
+            return await self._make_another_plan(journal, cause)
         question = Sentence(
             "{count} plans were not enough ({reason}). Make another one?",
             count=run.replans if cause.limit == "replans" else run.iterations + 1,
@@ -311,7 +313,7 @@ class RunPlanning:
         await journal.append(limit_question(run, cause.limit, question))
         return None
 
-    async def _revise(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
+    async def _make_another_plan(self, journal: Journal, cause: replan.Cause) -> EndReason | None:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run = journal.run
         budget = CallReservations(self._budgets.of(run), journal, self.journals.clock)
@@ -335,7 +337,7 @@ class RunPlanning:
             results = await load_results(self.journals.store, run) if rethinks else {}
             texts = replan.texts_of(run, results)
             request = replace(request, findings=texts)
-        planned = await self.make(request, results=reads)
+        planned = await self.ask_planner(request, results=reads)
         budget.spend("replan", planned.figures.usage)
         budget.settle("replan")
         if planned.plan is not None and not planned.plan.degraded:
@@ -362,8 +364,8 @@ class RunPlanning:
         run, before, made = journal.run, journal.run.plan, planned.plan
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
-        if iterates and self.rounds.join is not None:
-            made = self.rounds.join(before, made)
+        if iterates and self.iterations.join is not None:
+            made = self.iterations.join(before, made)
         plan, problems = revision.with_fixed_steps(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
@@ -392,11 +394,11 @@ class RunPlanning:
         asked = e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         proposal = replace(
-            proposed(planned, cause=cause.text),
+            proposal_of(planned, cause=cause.text),
             then=[*revision.resets(run, plan)],
             review_events=[asked if reasons else started],
         )
-        await self.propose(journal, planned, proposal)
+        await self._propose_made(journal, planned, proposal)
         return None
 
     async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
@@ -415,7 +417,7 @@ class RunPlanning:
                 await prefetcher.finish()
 
 
-def proposed(planned: Planned, *, cause: str = "") -> Proposal:
+def proposal_of(planned: Planned, *, cause: str = "") -> Proposal:
     """Returns the proposal of a plan that a model made, with how it was made."""
     assert planned.plan is not None  # noqa: S101
     body = e.PlanProposed(

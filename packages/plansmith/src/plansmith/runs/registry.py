@@ -15,14 +15,14 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees
 from plansmith.errors import Misconfigured
-from plansmith.plan.capability import AgentSpec
+from plansmith.plan.capability import AgentSpec, Capabilities
 from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results, uses_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import PlanCalls, definitions
-from plansmith.review.policy import ActingCall, Environment, acting_calls, acting_steps
+from plansmith.review.policy import ActingCall, acting_calls, acting_steps
 from plansmith.templates import template
 from plansmith.templates.stored import usable_templates
 
@@ -35,8 +35,8 @@ PLANS_KEPT: Final = 256
 class PlanFacts:
     """What follows from a plan and what there is to call; each is computed when first wanted."""
 
-    def __init__(self, plan: Plan, snapshot: Snapshot, environment: Environment) -> None:
-        self.plan, self._snapshot, self.environment = plan, snapshot, environment
+    def __init__(self, plan: Plan, snapshot: Snapshot, capabilities: Capabilities) -> None:
+        self.plan, self._snapshot, self.capabilities = plan, snapshot, capabilities
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
 
@@ -52,22 +52,22 @@ class PlanFacts:
 
     @cached_property
     def workload(self) -> Workload:
-        return Workload(self.plan, self.environment.tools, self.environment.agents)
+        return Workload(self.plan, self.capabilities.tools, self.capabilities.agents)
 
     @cached_property
     def changes(self) -> tuple[ActingCall, ...]:
-        return acting_calls(self.plan, self.environment)
+        return acting_calls(self.plan, self.capabilities)
 
     @cached_property
     def calls(self) -> PlanCalls:
         """The calls that the plan could make."""
-        return PlanCalls(self.plan, self.environment)
+        return PlanCalls(self.plan, self.capabilities)
 
 
 class Snapshot:
     """The tools and the agents of now, and the facts of the plans seen last with them.
 
-    The tools are there three times: `Callees` to make calls, `Environment` to decide about reviews,
+    The tools are there three times: `Callees` to make calls, `Capabilities` for reviews, and
     `Catalogue` to check plans.
     Facts of a plan that uses results of earlier runs or has a schedule, and those that follow from
     its templates, are not kept: they also depend on the conversation, the machine and the store.
@@ -76,7 +76,7 @@ class Snapshot:
     def __init__(self, callees: Callees, agents: list[AgentSpec]) -> None:
         self.callees, self.agents = callees, agents
         self.catalogue = Catalogue(callees.specs)
-        self.environment = Environment(callees.specs, {spec.name: spec for spec in agents})
+        self.capabilities = Capabilities(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
 
     def facts_of(self, plan: Plan) -> PlanFacts:
@@ -85,7 +85,7 @@ class Snapshot:
         if text in self._facts:
             self._facts.move_to_end(text)
             return self._facts[text]
-        facts = PlanFacts(plan, self, self.environment)
+        facts = PlanFacts(plan, self, self.capabilities)
         if not (facts.uses or plan.schedule or plan.schedules):
             self._facts[text] = facts
             if len(self._facts) > PLANS_KEPT:
@@ -154,9 +154,7 @@ class Registry:
         return last
 
     async def load_templates(self) -> Mapping[str, template.Template]:
-        """Returns the present templates; keeps removed ones for runs that still use them."""
-        every = await usable_templates(self.store, self.templates, removed=True)
-        self.templates |= {name: each.plan for name, each in every.items()}
+        """Returns the present templates."""
         return await usable_templates(self.store, self.templates)
 
     async def pinned(self, plan: Plan) -> Plan:
@@ -171,19 +169,19 @@ class Registry:
             return {}
         return template.template_plans(plan, await self.load_templates())
 
-    async def environment(
+    async def capabilities(
         self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
-    ) -> Environment:
+    ) -> Capabilities:
         """Returns the tools, the agents, and a plan's present or given templates."""
-        environment = (await self.snapshot()).environment
+        capabilities = (await self.snapshot()).capabilities
         found = templates or await self.template_plans(plan)
-        return replace(environment, templates=found) if found else environment
+        return replace(capabilities, templates=found) if found else capabilities
 
     async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
         """Returns what follows from a plan, with the present or the given templates."""
         snapshot = await self.snapshot()
         if template.runs_templates(plan):
-            return PlanFacts(plan, snapshot, await self.environment(plan, templates))
+            return PlanFacts(plan, snapshot, await self.capabilities(plan, templates))
         return snapshot.facts_of(plan)
 
     async def definitions(
@@ -191,7 +189,7 @@ class Registry:
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
         # Of the present content, not kept: a source may change its specs in place.
-        return definitions(plan, await self.environment(plan, templates))
+        return definitions(plan, await self.capabilities(plan, templates))
 
     async def acting(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None

@@ -30,9 +30,9 @@ _WHY: Final = {
     "": "it did not finish",
 }
 _WORK: Final = frozenset({"tool", "agent", "map", "plan"})
-_MOST_TEXTS: Final = 20
-_LONGEST_ERROR: Final = 2_000
-_LONGEST_RESULT: Final = 4_000
+_MAX_TEXTS: Final = 20
+_MAX_ERROR: Final = 2_000
+_MAX_RESULT: Final = 4_000
 
 
 class Cause(NamedTuple):
@@ -44,7 +44,7 @@ class Cause(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class IterationRules:
     """How a run is planned again once all steps of a plan have run.
 
     `join` makes the next plan from the previous and the new one. With `end_at_limit` a run ends
@@ -77,7 +77,7 @@ def cause_to_revise(run: Run, limits: Limits, events: Sequence[e.Event]) -> Caus
         return Cause("rethink", text)
     if broken or run.advice is not None or _is_last(run.plan, limits):
         return None
-    full = _no_more_rounds(run, limits)
+    full = _no_more_iterations(run, limits)
     return Cause("iteration", Sentence("all steps have run"), "iterations" if full else None)
 
 
@@ -99,7 +99,7 @@ def _is_last(plan: Plan, limits: Limits) -> bool:
     return limits.max_iterations < 2 or plan.enough_context
 
 
-def _no_more_rounds(run: Run, limits: Limits) -> bool:
+def _no_more_iterations(run: Run, limits: Limits) -> bool:
     return run.iterations + 1 >= _most(limits.max_iterations, run, "iterations")
 
 
@@ -109,11 +109,11 @@ def failed_steps(run: Run) -> list[str]:
     return [name for name in failed if not is_part(name)]
 
 
-def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
+def may_iterate(run: Run, limits: Limits, iterations: IterationRules) -> bool:
     """Tells whether another plan may follow when all steps of the present one have run."""
     if run.plan is None or not _may_change(run) or _is_last(run.plan, limits):
         return False
-    return not (rounds.end_at_limit and _no_more_rounds(run, limits))
+    return not (iterations.end_at_limit and _no_more_iterations(run, limits))
 
 
 def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
@@ -177,18 +177,18 @@ def texts_of(run: Run, results: Mapping[str, Json]) -> tuple[ContextBlock, ...]:
             "calls": state.callee,
             "arguments": state.call_mark,
             "tries": state.attempts,
-            "error": clip(str(state.error), _LONGEST_ERROR),
+            "error": clip(str(state.error), _MAX_ERROR),
         }
-        for name, state in failed[:_MOST_TEXTS]
+        for name, state in failed[:_MAX_TEXTS]
     ]
-    if len(failed) > _MOST_TEXTS:
-        errors.append({"more": len(failed) - _MOST_TEXTS})
+    if len(failed) > _MAX_TEXTS:
+        errors.append({"more": len(failed) - _MAX_TEXTS})
     found: list[dict[str, Json]] = []
     names = [name for name in results if name in run.steps and not is_part(name)]
-    for name in names[-_MOST_TEXTS:]:
+    for name in names[-_MAX_TEXTS:]:
         value = results[name]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        short = value if len(text) <= _LONGEST_RESULT else clip(text, _LONGEST_RESULT)
+        short = value if len(text) <= _MAX_RESULT else clip(text, _MAX_RESULT)
         found.append({"step": name, "result": short})
     blocks = {"errors of failed steps": errors, "results of finished steps": found}
     return tuple(

@@ -115,7 +115,7 @@ def resolved_calls(
 _PLAN_CHANGED: Final = Sentence("the plan was changed")
 
 
-def is_left_out(state: StepState) -> bool:
+def is_skipped_by_person(state: StepState) -> bool:
     """Tells whether a person skipped a step."""
     return state.status is StepStatus.SKIPPED and state.error_kind == "person"
 
@@ -166,7 +166,7 @@ def results_to_reuse(old: Run, plan: Plan, *, again: Collection[str] = ()) -> li
         return []
     stale = {*again}
     for name in plan.by_id:
-        # A condition that did not hold is looked at again; what comes after it is not new for that.
+        # A step whose condition did not hold is decided anew; what follows it is unchanged.
         state = old.steps.get(name)
         is_done = state is not None and state.counts_as_done and state.rule != "error"
         if not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan):
@@ -265,7 +265,7 @@ def resets(run: Run, plan: Plan, *, by_person: bool = False) -> Iterator[e.AnyBo
 def _resets_by_planner(run: Run, plan: Plan, again: Collection[str]) -> Iterator[e.AnyBody]:
     for name, state in run.steps.items():
         root = root_of(name)
-        if root not in plan.by_id or is_left_out(state):
+        if root not in plan.by_id or is_skipped_by_person(state):
             continue
         if root in again:
             yield from _wait_again(name, state, if_done=name != root)
@@ -276,7 +276,7 @@ def _resets_by_planner(run: Run, plan: Plan, again: Collection[str]) -> Iterator
 def _resets_by_person(
     run: Run, plan: Plan, changed: Collection[str], again: Collection[str]
 ) -> Iterator[e.AnyBody]:
-    # A plan that went on without a step goes on without it still, with what it did meanwhile.
+    # Where the run went on after a failed step, what it did since stays.
     done = {name for name, state in run.steps.items() if state.counts_as_done}
     running = {name for name, state in run.steps.items() if state.status is StepStatus.RUNNING}
     going_on = {name for name in plan.by_id if name in running and name not in again}
@@ -285,9 +285,9 @@ def _resets_by_person(
     again -= {name for name in going_on if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
         root = root_of(name)
-        # One that goes on where it was keeps the parts that it has done.
+        # A step that goes on keeps its finished parts.
         stays = root in going_on and (state.counts_as_done or state.wakes_at is not None)
-        stays = stays or (is_left_out(state) and root not in changed)
+        stays = stays or (is_skipped_by_person(state) and root not in changed)
         if root in again and not stays:
             yield from _wait_again(name, state, if_done=True)
 
@@ -363,7 +363,7 @@ async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> B
     out = {
         place_of(run.plan, name, run.templates)
         for name, state in run.steps.items()
-        if is_left_out(state)
+        if is_skipped_by_person(state)
     }
 
     def is_out(place: str) -> bool:
@@ -393,7 +393,7 @@ async def repeat_reasons(
     run = journal.run
     if run.plan is None:
         return ()
-    templates = {**registry.templates, **run.templates, **await registry.template_plans(plan)}
+    templates = {**run.templates, **await registry.template_plans(plan)}
     before = (await registry.facts(run.plan, run.templates)).calls
     old = {call.place: call.key for call in before.acting}
     begun = {

@@ -6,25 +6,26 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
-from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
+from plansmith.errors import JournalDamaged, Refused, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
 from plansmith.plan.question_options import GO_ON
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
-from plansmith.runs.decisions import decide, expired, take_answer
+from plansmith.plan.sentence import Sentence
+from plansmith.runs.decisions import ONLY_PERSONS, decide, expired, take_answer, waiting_behind
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import wrong_status
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
-from plansmith.runs.replan import Rounds
-from plansmith.runs.stopping import RunStopping
+from plansmith.runs.replan import IterationRules
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
@@ -41,6 +42,14 @@ else:
 
 
 _BATCH_SIZE: Final = 100
+_SKIPPED: Final = Sentence("a person left it out")
+
+
+class SkippedSteps(NamedTuple):
+    """A step that a person skipped, and those that cannot run without it."""
+
+    step: str
+    with_it: tuple[str, ...] = ()
 
 
 class RunService:
@@ -54,7 +63,7 @@ class RunService:
         planner: Planner | None = None,
         writer: ReplyWriter | None = None,
         limits: Limits | None = None,
-        rounds: Rounds | None = None,
+        iterations: IterationRules | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
         standing: StandingReview | None = None,
@@ -75,17 +84,16 @@ class RunService:
             budgets=self.budgets,
             planner=planner,
             limits=limits,
-            rounds=rounds or Rounds(),
+            iterations=iterations or IterationRules(),
             standing=standing,
         )
         self.execution = RunExecution(planning=self.planning, budgets=self.budgets, writer=writer)
-        self.stopping = RunStopping(journals=journals, execution=self.execution)
         self.create = self.planning.create
 
     @cached_property
     def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask, and repeats runs that are over."""
-        return edits.PlanEditing(self.planning, self.execution, self.stopping)
+        return edits.PlanEditing(self.planning, self.execution, self.pause)
 
     async def undo_effects(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -118,7 +126,7 @@ class RunService:
     async def plan(self, request: str, options: RunOptions, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
         journal = await self.create(NewRun(request, options=options, by=by))
-        await self.planning.plan(journal)
+        await self.planning.make_next_plan(journal)
         return await self.journals.whole(journal)
 
     async def submit(
@@ -143,7 +151,7 @@ class RunService:
                 journal.require_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
-            if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
+            if isinstance(next_move(journal.run), MakePlan) and await self._make_plan(journal):
                 continue
             if not may_execute(journal.run):
                 return await self.journals.whole(journal)
@@ -163,11 +171,11 @@ class RunService:
         with suppress(StaleWriter):  # the run went on meanwhile
             await journal.append(*asked)
 
-    async def _plan(self, journal: Journal) -> bool:
+    async def _make_plan(self, journal: Journal) -> bool:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
         if self.planning.planner is None or self.planning.is_planning(journal.id):
             return False
-        await self.planning.plan(journal)
+        await self.planning.make_next_plan(journal)
         self.journals.keep_new(journal)
         return True
 
@@ -176,7 +184,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load_cached(run.id)
-        await self.planning.plan(journal, triaged=triaged)
+        await self.planning.make_next_plan(journal, triaged=triaged)
         return await self.journals.whole(journal)
 
     async def decide(
@@ -205,6 +213,123 @@ class RunService:
         if journal.run.cancel_asked and self.execution.future_of(run_id) is None:
             await self.execution.end_or_replan(journal)
         return await self.journals.whole(journal)
+
+    async def cancel(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
+        """Stops a run for good: no step starts any more, running calls are cancelled.
+
+        A cancelled call may have taken effect already: its step becomes `unknown`.
+        """
+        journal = await self.journals.load_cached(run_id)
+        asked = await self._instruct(
+            journal, e.CancelAsked(reason=reason), by, lambda run: not run.cancel_asked
+        )
+        if await self.execution.until_stopped(run_id):
+            await journal.catch_up()
+        elif asked:
+            # Another process that makes calls for this run gets time to stop them.
+            grace_s = self.execution.limits.grace_s if journal.run.calls_open else 0
+            try:
+                async with asyncio.timeout(grace_s):
+                    while not journal.run.status.over:
+                        await journal.wait()
+                        await journal.catch_up()
+            except TimeoutError:
+                pass
+        while not journal.run.status.over:
+            try:
+                await self.execution.end_or_replan(journal)
+            except StaleWriter:
+                await journal.catch_up()
+        return await self.journals.whole(journal)
+
+    async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
+        """Pauses a run: no further step starts until `resume`; running steps finish."""
+        journal = await self.journals.load_cached(run_id)
+        await self._pause(journal, by, reason)
+        if await self.execution.until_stopped(run_id):
+            await journal.catch_up()
+        return await self.journals.whole(journal)
+
+    async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
+        """Pauses a run without waiting for running calls; the executing process obeys."""
+        journal = await self.journals.load_cached(run_id)
+        if not await self._pause(journal, by, reason):
+            raise wrong_status(journal.run)
+
+    async def _pause(self, journal: Journal, by: e.Who, reason: str) -> bool:
+        paused = e.RunPaused(reason=reason)
+        return await self._instruct(journal, paused, by, lambda run: not run.paused)
+
+    async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
+        """Ends the pause of a run; call `run` to execute it.
+
+        By `force`, also takes it from a living process, which then writes and calls nothing more.
+        """
+        journal = await self.journals.load_to_write(run_id)
+        if force:
+            await self._take_over(journal, e.actor(by))
+        resumed = await self._instruct(journal, e.RunResumed(), by, lambda run: run.paused)
+        if not resumed and not force:
+            status = Sentence(f"status.{journal.run.status.value}")
+            why = Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
+            raise Refused(why)
+        return await self.journals.whole(journal)
+
+    async def _take_over(self, journal: Journal, by: e.Actor) -> None:
+        """Takes a run from the process that executes it, if one does, and records that."""
+        if by.kind != "person":
+            raise Refused(Sentence("run.kind_no_taking", kind=by.kind), hint=ONLY_PERSONS)
+        ownership = self.journals.ownership
+        if journal.run.status.over or not (process := await ownership.owner_elsewhere(journal.id)):
+            return
+        async with ownership.writing(journal, force=True):
+            await journal.catch_up()
+            reason = Sentence(
+                "taken over from {process}: what it was calling may have taken effect",
+                process=process,
+            )
+            await self._instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
+
+    async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> SkippedSteps:
+        """Skips a step that has not started or that waits for an answer; the rest goes on.
+
+        Args:
+            run_id: The id of the run.
+            step: The id of the step.
+            by: Who acts.
+
+        Returns:
+            The step and those that cannot run without it.
+        """
+        journal = await self.journals.load_to_write(run_id)
+        with_it: tuple[str, ...] = ()
+
+        def left_out(run: Run) -> list[e.AnyBody]:
+            nonlocal with_it
+            _require_skippable(run, step)
+            asked = [name for name, each in run.questions.items() if each.step == step]
+            with_it = waiting_behind(run, step)
+            why = Sentence("it needs {step}, which a person left out", step=step)
+            return [
+                *(e.QuestionWithdrawn(question=name, reason=_SKIPPED) for name in asked),
+                e.StepSkipped(step=step, reason=_SKIPPED),
+                *(e.StepSkipped(step=name, reason=why) for name in with_it),
+            ]
+
+        await self.journals.write(journal, left_out, by=e.actor(by))
+        return SkippedSteps(step, with_it)
+
+    async def _instruct(
+        self, journal: Journal, body: e.AnyBody, by: e.Who, is_wanted: Callable[[Run], bool]
+    ) -> bool:
+        """Writes what the executing process obeys; false if the run is over or need not."""
+
+        def wanted(run: Run) -> list[e.AnyBody]:
+            return [] if run.status.over or not is_wanted(run) else [body]
+
+        is_written = await self.journals.write(journal, wanted, by=e.actor(by))
+        self.execution.wake(journal.id)
+        return is_written
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
@@ -257,10 +382,28 @@ class RunService:
             if unplanned is not None:
                 unplanned.append(run_id)
                 return None
-            await self._plan(journal)
+            await self._make_plan(journal)
         await self._expire(journal)
         match next_move(journal.run):
             case Execute(begun=True) | EndOrReplan():
                 return self.execution.begin(journal)
             case _:
                 return None
+
+
+def _require_skippable(run: Run, step: str) -> None:
+    state = run.steps.get(step)
+    if state is None:
+        hint = Sentence("its steps: {names}", names=[*run.steps])
+        raise Refused(Sentence("run {run} has no step '{step}'", run=run.id, step=step), hint=hint)
+    if run.status.over:
+        raise wrong_status(run)
+    if state.status is StepStatus.UNKNOWN or state.unsure:
+        why = Sentence("it is not known whether '{step}' took effect", step=step)
+        raise Refused(why, hint=Sentence("answer its question: done, not_done or retry"))
+    if state.status not in (*NOT_STARTED, StepStatus.ASKING):
+        status = Sentence(f"status.{state.status.value}")
+        hint = Sentence(
+            "only a step that has not started, or that waits for an answer, can be skipped"
+        )
+        raise Refused(Sentence("step '{step}' is {status}", step=step, status=status), hint=hint)

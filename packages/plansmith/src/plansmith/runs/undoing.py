@@ -73,13 +73,12 @@ async def undo_effects(planning: RunPlanning, run_id: str, *, by: e.Who = "") ->
     journals.require_ours(old)
     if not old.status.over:
         raise wrong_status(old, Sentence("cancel it first, or wait until it is over"))
-    await registry.load_templates()
     done = _done_steps(await journals.store.events(run_id))
     reversals: list[Reversal] = []
     unable: list[str] = []
     for each in done:
         results = await load_values(journals.store, each.run)
-        back = [*_reversals(each, results, {**registry.templates, **each.run.templates})]
+        back = [*_reversals(each, results, each.run.templates)]
         plan = each.run.plan
         acts = await registry.acting(plan, each.run.templates) if plan else ()
         covered = {root_of(one.step) for one in back}

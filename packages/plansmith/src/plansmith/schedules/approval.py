@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan import steps as st
-from plansmith.plan.capability import Effect, is_freed
+from plansmith.plan.capability import Capabilities, Effect, is_freed
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
-from plansmith.review.policy import ActiveStep, Environment, with_surroundings
+from plansmith.review.policy import ActiveStep, with_surroundings
 from plansmith.runs.decisions import ASK_ANOTHER, require_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Entry
     from plansmith.plan.run import Run
-    from plansmith.plan.schedules import Schedule
     from plansmith.runs.intake import PlanIntake
+    from plansmith.schedules.schedule import Schedule
 
 
 async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[Entry] | None:
@@ -73,11 +73,13 @@ async def require_second_scheduler(
         raise Refused(why, hint=ASK_ANOTHER)
 
 
-def why_not_unattended(plan: Plan, environment: Environment, limits: Limits) -> Iterator[str]:
+def why_not_unattended(plan: Plan, capabilities: Capabilities, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
-    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, environment.templates)]
+    calls = [
+        (each.step, _data_of(each)) for each in with_surroundings(plan, capabilities.templates)
+    ]
     # An agent that only reads, or of which a person said that it may.
-    agents = environment.agents.items()
+    agents = capabilities.agents.items()
     unattended = {name for name, each in agents if each.effect is Effect.READ or each.unattended}
     # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, st.ToolStep | st.AgentStep) for step, _ in calls):
@@ -95,7 +97,7 @@ def why_not_unattended(plan: Plan, environment: Environment, limits: Limits) -> 
                 )
             case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
-                name, effect = step.callee, environment.effect(step)
+                name, effect = step.callee, capabilities.effect(step)
                 if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
                     yield Sentence(code, step=step.id, name=name, sources=[*data])
             case _:

@@ -9,17 +9,25 @@ from datetime import datetime
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
-from plansmith.plan import schedules
 from plansmith.plan.next_move import AwaitReview, EndOrReplan, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
 from plansmith.runs.template_book import TemplateBook
 from plansmith.schedules.approval import standing_approval
+from plansmith.schedules.schedule import (
+    Fire,
+    FireKind,
+    FireState,
+    Missed,
+    Overlap,
+    Schedule,
+    failures_in_a_row,
+    pending,
+)
 from plansmith.schedules.store import ScheduleStore
 
 _MAX_PARALLEL: Final = 16
@@ -118,7 +126,7 @@ class Firing:
         first = self.upcoming(schedule)
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires)
-        what = schedules.pending(schedule, now)
+        what = pending(schedule, now)
         if what.handled_until is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
@@ -198,7 +206,7 @@ class Firing:
                 await self._record(schedule, fire, await self.execute(fire.run))
             else:
                 reason = Sentence("another process had already given this time of the schedule up")
-                await self._runs.stopping.cancel(fire.run, reason=reason)
+                await self._runs.cancel(fire.run, reason=reason)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
@@ -260,7 +268,7 @@ class Firing:
     async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
         recent = await self.store.fires(schedule.id, limit=schedule.max_failures + 50)
-        count = schedules.failures_in_a_row(schedule, recent)
+        count = failures_in_a_row(schedule, recent)
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]

@@ -8,23 +8,32 @@ from itertools import count, islice, pairwise
 from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.clock import first_of
-from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
-from plansmith.plan import schedules
 from plansmith.plan.data import Json
+from plansmith.plan.events import SYSTEM
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions
-from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
+from plansmith.plan.timed_plans import plans_by_time
 from plansmith.plan.timing import Timing, due, next_fires, require_valid_timing
 from plansmith.runs.decisions import require_hash
 from plansmith.schedules.approval import require_second_scheduler, why_not_unattended
 from plansmith.schedules.firing import Firing
+from plansmith.schedules.schedule import (
+    Fire,
+    FireKind,
+    FireState,
+    Missed,
+    Overlap,
+    Schedule,
+    make_schedule,
+    passed_over,
+)
 
 LOOK_S: Final = 5.0
 _MIN_PREFIX: Final = 4
@@ -138,9 +147,9 @@ class Schedules(Firing):
             "by": e.actor(by).identity or e.actor(by).name,
         }
         one_suffices = self._intake.policy.second_person == "never"
-        if part_of is not None and part_of.asked_by and not one_suffices:
+        if part_of is not None and part_of.requested_by and not one_suffices:
             # It matters who asked for the run: another user has to schedule it.
-            fields["by"] = part_of.asked_by.identity or fields["by"]
+            fields["by"] = part_of.requested_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
         schedule = made.replace(name=await self._free_name(made, wanted=name))
         if not await self.store.put(schedule):
@@ -169,7 +178,7 @@ class Schedules(Firing):
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
         starts = dict.fromkeys(("created", "handled_until", "failures_since"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
-        return _check_times(schedules.make_schedule(own | fields | starts))
+        return _check_times(make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -226,7 +235,7 @@ class Schedules(Firing):
             state = Sentence(f"status.{source.status}")
             why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
             raise Refused(why)
-        repeated = [timed for timed in schedules.plans_by_time(plan) if timed.timing is not None]
+        repeated = [timed for timed in plans_by_time(plan) if timed.timing is not None]
         if not repeated:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
@@ -251,12 +260,12 @@ class Schedules(Firing):
                     id=own_id,
                 )
             made.append(known)
-        once = [timed.plan for timed in schedules.plans_by_time(plan) if timed.timing is None]
+        once = [timed.plan for timed in plans_by_time(plan) if timed.timing is None]
         if not once:
             await self._end_as_scheduled(run, made, by)
             return made
-        # What runs once stays in the run: who approved the whole has approved it too. This plan is
-        # the program's choice, so that it makes nobody the author of what they approve.
+        # What runs once stays in the run: who approved the whole has approved it too. It is
+        # recorded as an edit of Plansmith, so that nobody is the author of what they approve.
         one_suffices = source.options.second_person == "never"
         left = await self._runs.editing.edit(run, once[0], by=by if one_suffices else SYSTEM)
         if left.phase is RunStatus.REVIEWING and left.plan is not None:
@@ -274,7 +283,7 @@ class Schedules(Firing):
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
         await self._intake.require_valid(plan)
-        known = await self._registry.environment(plan)
+        known = await self._registry.capabilities(plan)
         if reasons := [*why_not_unattended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
@@ -332,7 +341,7 @@ class Schedules(Firing):
             fields |= {"timing": timing, "handled_until": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = _check_times(schedules.make_schedule(fields))
+        wanted = _check_times(make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
@@ -360,7 +369,7 @@ class Schedules(Firing):
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._clock.now()
-        passed = schedules.passed_over(schedule, now, Sentence("passed while it was paused"))
+        passed = passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.store.put(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
@@ -435,7 +444,7 @@ class Schedules(Firing):
         """
         return (await self.get(name)).coming(self._clock.now(), count=count)
 
-    async def keep(self, *, look_s: float = LOOK_S) -> None:
+    async def run_forever(self, *, look_s: float = LOOK_S) -> None:
         """Starts what is due until it is cancelled.
 
         Args:

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from plansmith.plan.data import canonical_json, parse_json
 from plansmith.plan.event_body import moment
-from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import Document, Store
+from plansmith.schedules.schedule import Fire, Schedule
 
 T = TypeVar("T", Schedule, Fire)
 _SCHEDULE: Final = "schedule"

@@ -16,14 +16,21 @@ import msgspec
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
-from plansmith.plan.ids import NO_RUN, document_name
+from plansmith.plan.ids import NOT_A_RUN, document_name
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Beat, Claim, Document, News, Sound
+from plansmith.ports import Claim, Document, Heartbeat, IntactPart, News
 from plansmith.store import sql
 from plansmith.store.commit import Append, Request, closed
 from plansmith.store.reading import Followers, ValueCache
-from plansmith.store.rows import day_of, read_journal, require_following, rows_of, sound_part, stale
+from plansmith.store.rows import (
+    day_of,
+    intact_part,
+    read_journal,
+    require_following,
+    rows_of,
+    stale,
+)
 from plansmith.store.sql import Change, Dialect, Parameters, Statement
 from plansmith.store.summaries import OPEN_RUNS, SummaryQueries, cells_of
 from plansmith.store_ports import ProcessInfo
@@ -147,11 +154,11 @@ class DatabaseStore(SummaryQueries):
 
     async def _numbers(self, names: Sequence[str]) -> Mapping[str, int]:
         """Returns the last numbers of what followers wait for."""
-        runs = [each for each in names if each and not each.startswith(NO_RUN)]
+        runs = [each for each in names if each and not each.startswith(NOT_A_RUN)]
         documents: dict[str, list[str]] = {}
         for each in names:
-            if each.startswith(NO_RUN):
-                kind, _, name = each.removeprefix(NO_RUN).partition(" ")
+            if each.startswith(NOT_A_RUN):
+                kind, _, name = each.removeprefix(NOT_A_RUN).partition(" ")
                 documents.setdefault(kind, []).append(name)
         found: dict[str, int] = dict(await self._among(sql.LAST_NUMBERS, runs)) if runs else {}
         for kind, some in documents.items():
@@ -239,14 +246,14 @@ class DatabaseStore(SummaryQueries):
 
     # Repair of a journal.
 
-    async def sound(self, run: str) -> Sound:
+    async def intact_part(self, run: str) -> IntactPart:
         rows = await self._query(sql.EVENTS, {"run": run, "after": 0})
         placed = [row for _, *row in rows if row[0] is not None]
-        return sound_part(run, placed, last=rows[-1][0] if rows else 0)
+        return intact_part(run, placed, last=rows[-1][0] if rows else 0)
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         require_following(events)
-        sound = (await self.sound(run)).events
+        sound = (await self.intact_part(run)).events
         kept = sound[after - 1] if 0 < after <= len(sound) else None
         if kept is None or (events and events[0].before != kept.hash):
             raise stale(run, after + 1)
@@ -335,8 +342,10 @@ class DatabaseStore(SummaryQueries):
 
     # Claims of runs, and the processes that make them.
 
-    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
-        given = {"run": run, "owner": owner, "instead_of": instead_of, "beats": beats}
+    async def claim(
+        self, run: str, owner: str, *, instead_of: int = 0, renewals: int = -1
+    ) -> Claim:
+        given = {"run": run, "owner": owner, "instead_of": instead_of, "renewals": renewals}
         found = None
         while found is None:  # the row went between the claim and the look
             found = await self._change_claim(run, self._dialect.claim, given)
@@ -354,31 +363,31 @@ class DatabaseStore(SummaryQueries):
         rows = await self._query(sql.CLAIMS_BY if owner else sql.CLAIMS, {"owner": owner})
         return [(run, Claim(who, term)) for run, who, term in rows]
 
-    async def beat(self, beat: Beat) -> None:
-        machine, _, rest = beat.process.rpartition(" ")
+    async def renew_lease(self, heartbeat: Heartbeat) -> None:
+        machine, _, rest = heartbeat.process.rpartition(" ")
         machine, _, pid = machine.rpartition(" ")
         row = {
             "run": "",
-            "name": beat.process,
+            "name": heartbeat.process,
             "machine": machine or rest,
             "pid": int(pid) if pid.isdigit() else 0,
-            "kind": beat.about.kind,
-            "about": msgspec.json.encode(beat.about).decode(),
-            "version": beat.version,
-            "lease_s": beat.lease_s,
+            "kind": heartbeat.about.kind,
+            "about": msgspec.json.encode(heartbeat.about).decode(),
+            "version": heartbeat.version,
+            "lease_s": heartbeat.lease_s,
             "now": self._now().timestamp(),
         }
         statements = [sql.ADD_BEAT]
-        if beat.process not in self._known_processes:
-            self._known_processes.add(beat.process)
+        if heartbeat.process not in self._known_processes:
+            self._known_processes.add(heartbeat.process)
             statements.append(sql.FORGET_PROCESSES)
         statements = [each.format(now=self._dialect.now) for each in statements]
         await self._change_claim("", statements, row)
 
-    async def beats(self) -> Sequence[Beat]:
+    async def processes(self) -> Sequence[Heartbeat]:
         given = {"now": self._now().timestamp()}
         rows = await self._query(sql.BEATS.format(now=self._dialect.now), given)
-        return [Beat(name, _ABOUT.decode(about), *rest) for name, about, *rest in rows]
+        return [Heartbeat(name, _ABOUT.decode(about), *rest) for name, about, *rest in rows]
 
 
 def _hash_of(text: object) -> str:

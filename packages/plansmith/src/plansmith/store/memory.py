@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.ids import document_name
-from plansmith.store_ports import Beat, Claim, Document, News, Sound, Store
+from plansmith.store_ports import Claim, Document, Heartbeat, IntactPart, News, Store
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -183,10 +183,10 @@ class MemoryStore(Store):
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
         return [await self.get(each) for each in digests]
 
-    async def sound(self, run: str) -> Sound:
+    async def intact_part(self, run: str) -> IntactPart:
         """Returns the events of a run: nothing damages them here."""
         events = await self.events(run)
-        return Sound(events, len(events))
+        return IntactPart(events, len(events))
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         journal = self._events.get(run, [])
@@ -201,8 +201,10 @@ class MemoryStore(Store):
         self._wake(run, _ANY_RUN)
         return len(gone)
 
-    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
-        del beats  # no other machine has this store
+    async def claim(
+        self, run: str, owner: str, *, instead_of: int = 0, renewals: int = -1
+    ) -> Claim:
+        del renewals  # no other machine has this store
         found = self._claims.get(run)
         if found is None or not found.owner or found.term == instead_of:
             self._terms += 1
@@ -223,10 +225,10 @@ class MemoryStore(Store):
     async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
         return [each for each in self._claims.items() if owner in ("", each[1].owner)]
 
-    async def beat(self, beat: Beat) -> None:
+    async def renew_lease(self, heartbeat: Heartbeat) -> None:
         """Does nothing: no other process has this store."""
 
-    async def beats(self) -> Sequence[Beat]:
+    async def processes(self) -> Sequence[Heartbeat]:
         """Returns no process."""
         return []
 

@@ -14,7 +14,7 @@ from plansmith.plan.data import HASH_DIGITS, Json, parse_json
 from plansmith.store.commit import closed
 from plansmith.store.rows import no_value, read_value
 
-_MOST_BYTES: Final = 8_000_000
+_MAX_BYTES: Final = 8_000_000
 _LARGEST: Final = 100_000
 
 
@@ -36,7 +36,7 @@ class ValueCache:
             if digest not in self._texts and (size := len(text)) <= _LARGEST:
                 self._texts[digest] = text
                 self._size += size
-        while self._size > _MOST_BYTES:
+        while self._size > _MAX_BYTES:
             self._size -= len(self._texts.popitem(last=False)[1])
 
     def forget(self) -> None:

@@ -17,7 +17,7 @@ from plansmith.plan.data import Json, parse_json
 from plansmith.plan.event_body import hash_of, moment, run_text
 from plansmith.plan.events import Actor, Event, actor_text, stored_event
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Sound
+from plansmith.ports import IntactPart
 
 DOCTOR: Final = Sentence(
     "`plansmith store doctor` says what is damaged, and what can be done about it"
@@ -66,16 +66,16 @@ def read_journal(run: str, rows: Sequence[Sequence[Any]], *, after: int) -> list
     return list(_read(run, cells, after=after))
 
 
-def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
+def intact_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> IntactPart:
     """Returns the events up to the first that is missing or altered."""
     events: list[Event] = []
     try:
         events.extend(_read(run, rows, after=0))
     except JournalDamaged as damage:
-        return Sound(events, last, damage.message)
+        return IntactPart(events, last, damage.message)
     if len(events) < last:
-        return Sound(events, last, Sentence("the end of run {run} is missing", run=run))
-    return Sound(events, len(events))
+        return IntactPart(events, last, Sentence("the end of run {run} is missing", run=run))
+    return IntactPart(events, len(events))
 
 
 def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:

@@ -44,7 +44,7 @@ class Dialect(NamedTuple):
     notify: str = ""
 
 
-VERSION: Final = 3
+VERSION: Final = 1
 # The cells of an event, of a summary and of a record.
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
@@ -90,7 +90,7 @@ DELETE_RUN: Final = (
     FORGET_SUMMARY,
     f"DELETE FROM events WHERE run = {_ID}",  # noqa: S608 - a constant
     "DELETE FROM claims WHERE run = :run",
-    "DELETE FROM records WHERE run = :run AND run <> ''",
+    "DELETE FROM documents WHERE run = :run AND run <> ''",
     "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
     "UPDATE tally SET runs = runs - 1",
     "DELETE FROM runs WHERE name = :run",
@@ -130,27 +130,27 @@ ADD_EVENTS: Final = f"""
 """  # noqa: S608 - constants
 SET_LAST: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 
-# Documents, in the table `records`.
-DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants
-VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
+# Documents, in the table `documents`.
+DOCUMENTS: Final = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE kind = :kind"  # noqa: S608 - constants
+VERSIONS: Final = "SELECT name, version FROM documents WHERE kind = :kind AND name IN {among}"
 COMES_NEXT: Final = """
     SELECT 1 WHERE :version - 1 = coalesce(
-        (SELECT version FROM records WHERE kind = :kind AND name = :name), 0
+        (SELECT version FROM documents WHERE kind = :kind AND name = :name), 0
     )
 """
 IS_PUT: Final = """
-    SELECT 1 FROM records
+    SELECT 1 FROM documents
     WHERE kind = :kind AND name = :name AND version = :version AND hash = :hash
 """
 PUT_DOCUMENT: Final = f"""
-    INSERT INTO records ({DOCUMENT_COLUMNS})
+    INSERT INTO documents ({DOCUMENT_COLUMNS})
     VALUES (:kind, :name, :version, :body, :label, :place, :state, :run, :hash)
     ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,
         label = excluded.label, place = excluded.place, state = excluded.state,
         run = excluded.run, hash = excluded.hash
 """  # noqa: S608 - constants
-REMOVE_DOCUMENT: Final = "DELETE FROM records WHERE kind = :kind AND name = :name"
-REMOVE_LABELLED: Final = "DELETE FROM records WHERE kind = :kind AND label = :name"
+REMOVE_DOCUMENT: Final = "DELETE FROM documents WHERE kind = :kind AND name = :name"
+REMOVE_LABELLED: Final = "DELETE FROM documents WHERE kind = :kind AND label = :name"
 
 # Claims and processes. An owner that may be silent loses the run only if it has not renewed its
 # lease since; that row is locked, so that of a renewal and a claim at the same time one comes
@@ -159,10 +159,10 @@ CLAIM: Final = """
     INSERT INTO claims (run, owner, term) VALUES (:run, :owner, {term})
     ON CONFLICT (run) DO UPDATE SET owner = excluded.owner, term = excluded.term
     WHERE claims.owner = '' OR claims.term = :instead_of AND (
-        :beats < 0
-        OR :beats = 0 AND NOT EXISTS (SELECT 1 FROM processes WHERE name = claims.owner)
+        :renewals < 0
+        OR :renewals = 0 AND NOT EXISTS (SELECT 1 FROM processes WHERE name = claims.owner)
         OR EXISTS (
-            SELECT 1 FROM processes WHERE name = claims.owner AND beats = :beats {lock}
+            SELECT 1 FROM processes WHERE name = claims.owner AND renewals = :renewals {lock}
         )
     )
 """
@@ -173,15 +173,15 @@ CLAIM_OF: Final = f"SELECT {CLAIM_ROW} FROM claims WHERE run = :run"  # noqa: S6
 CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
 CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
 ADD_BEAT: Final = """
-    INSERT INTO processes (name, machine, pid, kind, about, version, lease_s, beats, seen)
+    INSERT INTO processes (name, machine, pid, kind, about, version, lease_s, renewals, seen)
     VALUES (:name, :machine, :pid, :kind, :about, :version, :lease_s, 1, {now})
-    ON CONFLICT (name) DO UPDATE SET beats = processes.beats + 1, seen = excluded.seen,
+    ON CONFLICT (name) DO UPDATE SET renewals = processes.renewals + 1, seen = excluded.seen,
         version = excluded.version, lease_s = excluded.lease_s,
         kind = CASE excluded.kind WHEN 'program' THEN processes.kind ELSE excluded.kind END,
         about = CASE excluded.kind WHEN 'program' THEN processes.about ELSE excluded.about END
 """
 BEATS: Final = """
-    SELECT name, about, version, lease_s, beats, {now} - seen FROM processes ORDER BY name
+    SELECT name, about, version, lease_s, renewals, {now} - seen FROM processes ORDER BY name
 """
 # A process that has not been heard of for an hour, and owns nothing, is forgotten; so are other
 # openings of the store by the same process once their leases are over.

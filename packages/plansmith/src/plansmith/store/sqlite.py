@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Sound
+from plansmith.ports import IntactPart
 from plansmith.store.commit import Append, ChangeClaim, CommitQueue, Request, closed
 from plansmith.store.database_store import DatabaseStore
-from plansmith.store.rows import DOCTOR, day_of, sound_part, stale, taken_over
+from plansmith.store.rows import DOCTOR, day_of, intact_part, stale, taken_over
 from plansmith.store.sql import (
     CLAIM_OF,
     COLUMNS,
@@ -110,13 +110,13 @@ class SqliteStore(DatabaseStore):
                 self._reading.close()
             self._database.close()
 
-    async def sound(self, run: str) -> Sound:
+    async def intact_part(self, run: str) -> IntactPart:
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
 
-        def read(connection: sqlite3.Connection) -> Sound:
+        def read(connection: sqlite3.Connection) -> IntactPart:
             [last] = connection.execute(LAST_NUMBER, {"run": run}).fetchone() or (0,)
             with closing(_until_broken(connection.execute(_ROWS, (run,)))) as rows:
-                return sound_part(run, rows, last=int(last))
+                return intact_part(run, rows, last=int(last))
 
         return await self._read(read)
 

@@ -60,7 +60,7 @@ _SEARCHED: Final = 2000
 # `json.dumps` would make a new encoder for every summary.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
-_MOST_TOKENS: Final = 2**50
+_MAX_TOKENS: Final = 2**50
 # The fields of a summary that are no part of its body: columns, and what nobody stores.
 _APART: Final = frozenset(
     {"run", "number", "status", "tokens", "money", "figures", "models", "interrupted", "damage"}
@@ -94,7 +94,7 @@ def cells_of(summary: RunSummary) -> SummaryCells:
     return SummaryCells(
         number=summary.number,
         day=summary.day,
-        tokens=min(summary.tokens, _MOST_TOKENS),
+        tokens=min(summary.tokens, _MAX_TOKENS),
         cost=str(summary.money),
         planning=_encode(planning) if planning else None,
         body=_encode({name: each for name, each in fields.items() if each and name not in _APART}),

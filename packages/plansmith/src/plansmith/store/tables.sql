@@ -56,13 +56,13 @@ CREATE TABLE processes (
     about text NOT NULL,
     version text NOT NULL,
     lease_s double precision NOT NULL,
-    beats bigint NOT NULL,
+    renewals bigint NOT NULL,
     seen double precision NOT NULL
 ){no_rowid};
 {terms};
 
 -- Named JSON documents, each with a version: templates, schedules, conversations, tokens.
-CREATE TABLE records (
+CREATE TABLE documents (
     kind text NOT NULL,
     name text NOT NULL,
     version integer NOT NULL,
@@ -74,9 +74,9 @@ CREATE TABLE records (
     body text NOT NULL,
     PRIMARY KEY (kind, name)
 ){no_rowid};
-CREATE INDEX records_label ON records (kind, label, place, name);
-CREATE INDEX records_state ON records (kind, state, place, name);
-CREATE INDEX records_run ON records (run) WHERE run <> '';
+CREATE INDEX documents_label ON documents (kind, label, place, name);
+CREATE INDEX documents_state ON documents (kind, state, place, name);
+CREATE INDEX documents_run ON documents (run) WHERE run <> '';
 
 -- Events that a repair took out of a damaged journal; tombstones of deleted runs.
 CREATE TABLE set_aside (

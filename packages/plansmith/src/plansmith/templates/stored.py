@@ -19,17 +19,12 @@ KIND: Final = "template"
 REMOVED: Final = "removed"
 
 
-async def usable_templates(
-    store: Store, given: Mapping[str, Plan], *, removed: bool = False
-) -> dict[str, Template]:
-    """Returns the templates that are stored, and those in `given`.
-
-    With `removed` also removed versions, for runs that were planned with them.
-    """
+async def usable_templates(store: Store, given: Mapping[str, Plan]) -> dict[str, Template]:
+    """Returns the templates that are stored, and those in `given`."""
     kept = sorted(await store.documents(KIND), key=lambda each: each.label)
     known: dict[str, Template] = {}
     for each in kept:
-        if removed or each.state != REMOVED:
+        if each.state != REMOVED:
             fields = cast("dict[str, Json]", parse_json(each.checked_body))
             template = make_template(fields | {"name": each.label, "version": int(each.place)})
             known[template.name] = known[template.full_name] = template

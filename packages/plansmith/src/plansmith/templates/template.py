@@ -12,11 +12,11 @@ from plansmith.check.names import KnownTool
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Instant, Json, JsonObject, Record, StrictInt, Text, canonical_json
-from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, AnyStep, MapStep, PlanStep
+from plansmith.plan.validation_errors import broken_rule
 from plansmith.templates.parameters import parameter_names
 
 REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter

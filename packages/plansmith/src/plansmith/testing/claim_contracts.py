@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from plansmith.errors import RunTakenOver, StaleWriter
-from plansmith.ports import Beat, Store
+from plansmith.ports import Heartbeat, Store
 from plansmith.store_ports import ProcessInfo
 from plansmith.testing.contracts import journal, on_new_store
 
@@ -97,13 +97,15 @@ class ClaimsContract:
     async def test_a_silent_process_that_renews_its_lease_at_the_last_moment_keeps_its_run(
         self, store: Store
     ) -> None:
-        beat = Beat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
-        await store.beat(beat)
-        if not (beats := await store.beats()):
+        heartbeat = Heartbeat("far - - 1 1", ProcessInfo("server"), "1", 20.0)
+        await store.renew_lease(heartbeat)
+        if not (heartbeats := await store.processes()):
             return  # one process alone has it
-        [seen] = beats
-        held = await store.claim("r", beat.process)
-        await store.beat(beat)
-        assert await store.claim("r", "me", instead_of=held.term, beats=seen.beats) == held
-        [seen] = await store.beats()
-        assert (await store.claim("r", "me", instead_of=held.term, beats=seen.beats)).owner == "me"
+        [seen] = heartbeats
+        held = await store.claim("r", heartbeat.process)
+        await store.renew_lease(heartbeat)
+        assert await store.claim("r", "me", instead_of=held.term, renewals=seen.renewals) == held
+        [seen] = await store.processes()
+        assert (
+            await store.claim("r", "me", instead_of=held.term, renewals=seen.renewals)
+        ).owner == "me"

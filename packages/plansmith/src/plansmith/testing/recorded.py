@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from plansmith import errors, ports
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.sentence import Sentence
 
 
@@ -104,9 +104,9 @@ class RecordedModel:
             raise kind(failure["message"], hint=failure["hint"], **more)
 
     def _find(self, request: dict[str, Json]) -> dict[str, Any]:
-        wanted = content_hash(request)
+        wanted = canonical_hash(request)
         for index, line in enumerate(self._lines):
-            if not self._used[index] and content_hash(line["request"]) == wanted:
+            if not self._used[index] and canonical_hash(line["request"]) == wanted:
                 self._used[index] = True
                 return line
         last = str(cast("list[dict[str, Json]]", request["messages"])[-1]["text"])[:200]

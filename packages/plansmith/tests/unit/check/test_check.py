@@ -9,9 +9,9 @@ import pytest
 from plansmith import Plan, Problem
 from plansmith.check.check_plan import check_plan
 from plansmith.check.schemas import validator
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import Capabilities, Effect, ToolSpec
 from plansmith.review.coverage import PlanCalls, compare_with_approved
-from plansmith.review.policy import Environment, acting_calls, reasons_to_ask
+from plansmith.review.policy import acting_calls, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -366,7 +366,7 @@ def test_a_rule_that_a_kind_of_step_cannot_keep_is_a_problem_with_what_to_write_
 def test_a_review_tells_under_which_condition_and_how_often_a_change_is_made() -> None:
     until = {"equals": ["{{order.state}}", "open"]}
     plan = plan_of(when=LOW, repeat={"until": until, "at_most": 5})
-    asked = reasons_to_ask(plan, ReviewPolicy(), acting_calls(plan, Environment(BY_NAME)))
+    asked = reasons_to_ask(plan, ReviewPolicy(), acting_calls(plan, Capabilities(BY_NAME)))
     assert len(asked) == 1
     assert "up to 5 times" in asked[0]
     assert "only if stock.count is below 10" in asked[0]
@@ -402,7 +402,7 @@ def test_a_revision_with_another_rule_on_a_change_a_question_or_a_map_needs_a_re
     before: Plan, after: Plan
 ) -> None:
     approved, same, revised = (
-        PlanCalls(each, Environment(BY_NAME)) for each in (before, before, after)
+        PlanCalls(each, Capabilities(BY_NAME)) for each in (before, before, after)
     )
     assert compare_with_approved(approved, same).reasons == ()
     assert compare_with_approved(approved, revised).reasons

@@ -16,7 +16,7 @@ from tests.growth import is_linear
 from plansmith import Plan, Plansmith, plan_hash, read_plan, tool
 from plansmith.errors import PlansmithError
 from plansmith.plan.conditions import rule_sentences
-from plansmith.plan.data import FrozenDict, content_hash
+from plansmith.plan.data import FrozenDict, canonical_hash
 from plansmith.plan.diff import apply_changes, apply_diff, diff_plans, rename_steps, undone_edits
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep
@@ -46,7 +46,7 @@ def test_the_hash_of_a_plan_is_the_one_of_its_content_as_an_object() -> None:
             {"id": "b", "kind": "tool", "tool": "u", "needs": []},
         ]
         hashed: dict[str, Any] = {"plansmith": 1, "steps": steps} | more
-        assert plan.hash == content_hash(hashed)
+        assert plan.hash == canonical_hash(hashed)
 
 
 def test_order_switches_time_limits_and_schedules_count() -> None:

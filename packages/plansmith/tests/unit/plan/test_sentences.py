@@ -9,9 +9,9 @@ from pydantic import ValidationError, field_validator
 
 from plansmith.plan.data import Record
 from plansmith.plan.events import RunFinished
-from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence, in_language, joined, read_sentence
 from plansmith.plan.timing import Timing
+from plansmith.plan.validation_errors import why_invalid
 
 
 def test_a_sentence_is_its_english_text_and_can_be_said_in_chinese() -> None:

@@ -18,7 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
-from plansmith.plan.data import Json, content_hash, content_of
+from plansmith.plan.data import Json, canonical_hash, content_of
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -49,7 +49,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.samp
         "0" * 80,
         "0" * 128,
         '{"hash":"\x00"}',
-        content_hash(1) * 3,
+        canonical_hash(1) * 3,
     ]
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

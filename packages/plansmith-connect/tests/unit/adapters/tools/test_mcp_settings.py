@@ -20,7 +20,7 @@ from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith import tool as make_tool
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import canonical_hash
 from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, changes
 from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import full_name, is_sound, read_listing, server_name, wire_names
@@ -120,7 +120,7 @@ BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd":
     ],
 )
 def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:
-    assert content_hash(definition(**BASE)) != content_hash(definition(**{**BASE, **change}))
+    assert canonical_hash(definition(**BASE)) != canonical_hash(definition(**{**BASE, **change}))
     assert definition(**BASE) == definition(**BASE, limits={"call_s": 5.0})
     one, two = ({"X": each} for each in ("a", "b"))
     assert definition(one, command="${X}") != definition(two, command="${X}")
@@ -205,7 +205,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 def approval(definition: dict[str, Any] | None = None) -> Approval:
     made = definition or {"name": "a", "text": "你好"}
-    return Approval(hash=content_hash(made), definition=made, by="ada", at=AT)
+    return Approval(hash=canonical_hash(made), definition=made, by="ada", at=AT)
 
 
 @pytest.fixture(params=["memory", "file"])

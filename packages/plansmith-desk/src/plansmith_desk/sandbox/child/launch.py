@@ -301,8 +301,8 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(kind, (allowed, above))
 
 
-_MOST_ENTRIES: Final = 20_000
-_MOST_NOTES: Final = 20
+_MAX_ENTRIES: Final = 20_000
+_MAX_NOTES: Final = 20
 
 
 def collect(
@@ -316,7 +316,7 @@ def collect(
     notes: list[str] = []
     left = most_bytes
     names = _names(work, notes)
-    for name in islice(names, _MOST_ENTRIES):
+    for name in islice(names, _MAX_ENTRIES):
         try:
             name.encode()
             content = _content(work / name, left)
@@ -333,10 +333,10 @@ def collect(
         elif given.get(name) != content:
             left -= len(content)
             files.append({"path": name, "base64": base64.b64encode(content).decode()})
-    more = len(notes) - _MOST_NOTES
-    notes[_MOST_NOTES:] = [f"{more} more files are not kept"] if more > 0 else []
+    more = len(notes) - _MAX_NOTES
+    notes[_MAX_NOTES:] = [f"{more} more files are not kept"] if more > 0 else []
     if next(names, None) is not None:
-        notes.append(f"only the first {_MOST_ENTRIES} entries were looked at")
+        notes.append(f"only the first {_MAX_ENTRIES} entries were looked at")
     return files, notes
 
 

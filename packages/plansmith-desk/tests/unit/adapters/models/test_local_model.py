@@ -196,7 +196,7 @@ def let_go() -> Iterator[None]:
         small_engine().close()
 
 
-_MOST_SHIPPED = 20_000_000
+_MAX_SHIPPED = 20_000_000
 ASKED = [Message("system", "Answer."), Message("user", "How are you?")]
 LETTERS = "root ::= [a-z]{10}\n"
 
@@ -236,7 +236,7 @@ def test_an_adapter_that_does_not_fit_its_model_is_told(tmp_path: Path) -> None:
 def test_every_known_adapter_is_in_the_package_whole_and_small() -> None:
     for model in KNOWN.values():
         if model.adapter is not None:
-            assert model.adapter.find().stat().st_size == model.adapter.size <= _MOST_SHIPPED
+            assert model.adapter.find().stat().st_size == model.adapter.size <= _MAX_SHIPPED
 
 
 def test_a_missing_or_changed_adapter_is_refused(

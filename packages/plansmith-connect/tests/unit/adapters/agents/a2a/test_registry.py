@@ -14,7 +14,7 @@ from tests.servers.a2a_wire import Liar, Talk, a_card
 
 from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import Effect, Skill
-from plansmith.plan.data import content_hash, flaws
+from plansmith.plan.data import canonical_hash, flaws
 from plansmith.ports import Call
 from plansmith_connect.a2a.cards import agent_spec, card_url, choose_interface, sign_in_links
 from plansmith_connect.a2a.messages import add, need_of, question_of, result_of
@@ -188,7 +188,7 @@ CARDS = st.dictionaries(NAMES, JSON, max_size=6)
 
 @given(CARDS, CARDS)
 def test_two_cards_have_no_difference_exactly_when_they_hash_alike(old: Any, new: Any) -> None:
-    assert (not list(changes(old, new))) == (content_hash(old) == content_hash(new))
+    assert (not list(changes(old, new))) == (canonical_hash(old) == canonical_hash(new))
 
 
 @given(CARDS)
