@@ -72,7 +72,6 @@ PYTHON_PAGES: Final = {
             "plansmith_planner.threads.thread.Thread",
             "plansmith.runs.service.RunService",
             "plansmith.runs.editing.PlanEditing",
-            "plansmith.runs.RunStopping",
             "plansmith.runs.journals.Journals",
             "plansmith.plan.limits.BudgetLimits",
             "plansmith.review.settings.ReviewPolicy",
@@ -104,7 +103,7 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "plansmith.schedules.service.Schedules": (
         *("create", "create_each", "all", "get", "change", "pause", "resume", "remove"),
-        *("fire_now", "backfill", "history", "next_fires", "tick", "carried", "keep"),
+        *("fire_now", "backfill", "history", "next_fires", "tick", "carried", "run_forever"),
     ),
     "plansmith_planner.threads.service.Threads": (
         "open",
@@ -116,7 +115,6 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
     "plansmith_planner.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
     "plansmith.runs.service.RunService": ("all", "undo_effects", "resume_all", "editing", "skip"),
     "plansmith.runs.editing.PlanEditing": ("undo", "redo"),
-    "plansmith.runs.RunStopping": ("skip",),
     "plansmith.runs.journals.Journals": ("repair",),
 }
 
