@@ -59,12 +59,11 @@ SYSTEM: Final = Actor(kind="system")
 
 def actor(who: Who) -> Actor:
     """Returns the actor for a name (a person) or an actor (unchanged)."""
-    given = cast("object", who)  # a program may give anything
-    if isinstance(given, Actor):
-        return given
-    if not isinstance(given, str):
-        raise TypeError(f"an actor is a name or an Actor, not {given!r}")
-    return Actor(kind="person", name=given)
+    if isinstance(who, Actor):
+        return who
+    if not isinstance(cast("object", who), str):  # a program may give anything
+        raise TypeError(f"an actor is a name or an Actor, not {who!r}")
+    return Actor(kind="person", name=who)
 
 
 class RunCreated(EventBody, frozen=True, kw_only=True):

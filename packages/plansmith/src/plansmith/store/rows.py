@@ -15,14 +15,14 @@ from typing import Any, Final
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.event_body import hash_of, moment, run_text
-from plansmith.plan.events import Actor, Event, actor_text, stored_event
+from plansmith.plan.events import SYSTEM, Event, actor_text, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import IntactPart
 
 DOCTOR: Final = Sentence(
     "`plansmith store doctor` says what is damaged, and what can be done about it"
 )
-_PLANSMITH: Final = actor_text(Actor(kind="system"))
+_PLANSMITH: Final = actor_text(SYSTEM)
 # The cells of `sql.COLUMNS`.
 Cells = tuple[int, str, str, str, str, str]
 

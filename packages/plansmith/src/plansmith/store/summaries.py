@@ -57,8 +57,6 @@ _NEWEST: Final = 2**31 - 1
 _NO_STATUS: Final = ""  # the status of a run that nobody has told
 _STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
-# `json.dumps` would make a new encoder for every summary.
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MAX_TOKENS: Final = 2**50
 # The fields of a summary that are no part of its body: columns, and what nobody stores.
@@ -96,9 +94,13 @@ def cells_of(summary: RunSummary) -> SummaryCells:
         day=summary.day,
         tokens=min(summary.tokens, _MAX_TOKENS),
         cost=str(summary.money),
-        planning=_encode(planning) if planning else None,
-        body=_encode({name: each for name, each in fields.items() if each and name not in _APART}),
+        planning=_text(planning) if planning else None,
+        body=_text({name: each for name, each in fields.items() if each and name not in _APART}),
     )
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _plain(value: object) -> object:
@@ -171,7 +173,7 @@ class SummaryQueries(ABC):
             return []
         query = page_query(known, without_summary=False)
         # In the body of a summary a text stands as JSON writes it.
-        written = _encode(text)[1:-1]
+        written = _text(text)[1:-1]
         found: list[Sequence[Any]] = []
         size, full = _SEARCHED if text else limit, True
         while full and len(found) < limit:
