@@ -15,6 +15,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -225,6 +226,23 @@ async def test_an_edit_of_a_templates_parameter_repeats_only_the_calls_that_chan
     run = await enter().run(run.id)
     assert run.steps["p"].status is StepStatus.DONE
     assert till.paid == {"ann": 1, "cid": 1}
+
+
+async def test_a_call_of_a_template_that_was_changed_since_is_known_to_be_made_again() -> None:
+    till, store, question = Till(), MemoryStore(), {"id": "q", "question": "Go on?"}
+    look = FakeTools(FakeTool("look", [{"name": "ann"}]))
+
+    def enter(name: str) -> Plansmith:
+        pay = {"id": name, "tool": "pay", "inputs": {"to": "{{a.name}}"}}
+        one = plan({"id": "a", "tool": "look"}, pay)
+        return Plansmith(tools=[till, look], store=store, limits=LIMITS, templates={"one": one})
+
+    run = await approved(enter("p"), plan({"id": "t", "template": "one"}, question))
+    app = enter("renamed")
+    await app.edit(run.id, plan({"id": "u", "template": "one"}, question), by="ada")
+    last = [event.body async for event in app.events(run.id)][-1]
+    assert isinstance(last, ReviewAsked)
+    assert "was made already" in last.reasons[0]
 
 
 async def test_an_edit_before_a_write_that_is_done_repeats_it_only_with_other_values() -> None:

@@ -74,6 +74,12 @@ async def test_a_plan_is_checked_again_when_a_tool_goes_changes_or_comes() -> No
     assert (await app.submit(wanted)).status is RunStatus.PLANNING
 
 
+async def test_a_step_that_is_switched_off_may_name_a_template() -> None:
+    app = Plansmith(tools=[Changing(look())], templates={"inner": plan(step())})
+    off = {"id": "t", "template": "inner", "disabled": True}
+    assert "PS103" not in await codes(app, plan(step(), off))
+
+
 async def test_a_plan_is_reviewed_once_a_tool_that_it_calls_begins_to_change_something() -> None:
     source, wanted = Changing(look()), plan(step())
     app = Plansmith(tools=[source])

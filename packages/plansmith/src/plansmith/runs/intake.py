@@ -157,7 +157,7 @@ class PlanIntake:
         facts = snapshot.facts_of(plan)
         known: Mapping[str, template.Template] = {}
         of_templates: Sequence[Problem] = ()
-        if template.runs_templates(plan):
+        if "plan" in plan.features:  # also a step that is switched off names a template
             known = await self.registry.load_templates()
             of_templates = template.template_problems(plan, known)
         if known or usable.results:

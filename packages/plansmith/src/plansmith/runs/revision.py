@@ -393,14 +393,13 @@ async def repeat_reasons(
     run = journal.run
     if run.plan is None:
         return ()
-    templates = {**run.templates, **await registry.template_plans(plan)}
     before = (await registry.facts(run.plan, run.templates)).calls
     old = {call.place: call.key for call in before.acting}
     begun = {
         place
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE or state.past_calls or is_in_doubt(state)
-        if (place := place_of(run.plan, name, templates)) in old
+        if (place := place_of(run.plan, name, run.templates)) in old
     }
     keys = {old[place] for place in begun}
     approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []
@@ -408,7 +407,7 @@ async def repeat_reasons(
     calls = calls_made(journal.events) if run.calls else ()
     made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
     results = await load_values(registry.store, run)
-    planned = resolved_calls(plan, results, templates)
+    planned = resolved_calls(plan, results, await registry.template_plans(plan))
     return tuple(
         Sentence("review.repeats", call=call.text)
         for call in (await registry.facts(plan)).calls.acting
