@@ -137,6 +137,15 @@ async def test_the_same_call_with_the_same_outcome_twice_is_a_loop(scripted: Scr
     assert [call.tool for call in tools.calls].count("flaky") == 2
 
 
+async def test_a_failure_with_the_text_of_a_result_is_another_outcome(scripted: Script) -> None:
+    bad, plans = FakeTool("bad", [ToolFailed("x"), ToolFailed("y"), 1]), list[dict[str, Any]]()
+    for n in range(3):
+        plans.append({"steps": [step(f"a{n}", "flaky"), step(f"b{n}", "bad", after=[f"a{n}"])]})
+    app, tools = smith(FakeTool("flaky", [ToolFailed("1"), 1, 2]), bad, model=scripted(*plans))
+    await app.run((await app.plan("try it")).id)
+    assert [call.tool for call in tools.calls].count("flaky") == 3
+
+
 @pytest.mark.parametrize("word", ["go_on", "stop"])
 async def test_at_the_limit_of_replans_the_person_is_asked(scripted: Script, word: str) -> None:
     plans = [{"steps": [step(f"a{n}", "flaky", inputs={"n": n})]} for n in range(4)]
