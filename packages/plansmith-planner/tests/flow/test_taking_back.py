@@ -116,6 +116,16 @@ async def test_items_and_rounds_are_taken_back_each_with_its_own_values() -> Non
     }
 
 
+@pytest.mark.parametrize("items", [[{"n": 1}, {}], []])
+async def test_what_a_failed_map_did_is_told_and_one_that_did_nothing_is_not(items: Any) -> None:
+    app, _tools = shop()
+    each = order("each", "{{item.n}}", undo_with=None)
+    run = await ran(app, plan(order("a"), {"id": "m", "over": items, "each": each}))
+    undo = await app.runs.undo_effects(run.id, by="ada")
+    told = [str(event.body) for event in await app.store.events(undo.id)]
+    assert any("not taken back: m" in body for body in told) is bool(items)
+
+
 async def test_values_of_tools_are_literals_in_the_plan_and_never_references_or_secrets() -> None:
     hostile = FakeTool(
         "order",

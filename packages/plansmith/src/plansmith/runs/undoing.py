@@ -81,8 +81,10 @@ async def undo_effects(planning: RunPlanning, run_id: str, *, by: e.Who = "") ->
         back = [*_reversals(each, results, each.run.templates)]
         plan = each.run.plan
         acts = await registry.acting(plan, each.run.templates) if plan else ()
-        covered = {root_of(one.step) for one in back}
-        unable += [name for name in acts if name in each.names and name not in covered]
+        states = {name: each.run.steps[name] for name in each.names}
+        called = {root_of(name) for name, one in states.items() if one.callee or one.past_calls}
+        left = called - {root_of(one.step) for one in back}
+        unable += [name for name in acts if name in left]
         reversals += back
     reversals.sort(key=lambda each: each.done_at, reverse=True)
     unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
