@@ -324,9 +324,8 @@ async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: 
         assert found["items"][0]["name"] == "weather"
         assert (await house.get("/v1/agents"))["items"] == []
         text = (await house.client.get("/metrics")).text
-        assert (
-            'plansmith_http_requests_total{method="GET",route="/v1/metrics",status="200"} 1' in text
-        )
+        count = 'plansmith_http_requests_total{method="GET",route="/v1/metrics",status="200"} 1'
+        assert count in text
         assert (await house.get("/healthz"))["status"] == "ok"
         assert (await house.get("/readyz"))["open_runs"] == 0
 
