@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -58,6 +60,24 @@ def own_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr(choosing, "usual_places", own_places)
         patch.setenv("PLANSMITH_MODELS", str(tmp_path_factory.mktemp("models")))
         yield
+
+
+@pytest.fixture(scope="session")
+def confined() -> str:
+    """Why code cannot be confined on this machine, or nothing."""
+    program = "import asyncio; from plansmith_desk.sandbox.sandbox import Sandbox\n"
+    program += "asyncio.run(Sandbox().run('pass'))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    errors = done.stderr.decode().strip()
+    # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
+    assert not errors or "cannot be confined here" in errors or "only on Linux" in errors, errors
+    return errors.splitlines()[-1] if errors else ""
+
+
+@pytest.fixture
+def walls(confined: str) -> None:
+    if confined:
+        pytest.skip(confined)
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import Ref, find
+from plansmith.plan.refs import Ref, find_refs
 from plansmith.plan.steps import AskStep, ToolStep
 
 Step = dict[str, Any]
@@ -44,7 +44,7 @@ def steps_of(plan: Plan | None) -> list[Step]:
 
 
 def _needs(step: ToolStep) -> set[str]:
-    found = (each.ref for each in find(step.inputs))
+    found = (each.ref for each in find_refs(step.inputs))
     return {ref.step for ref in found if isinstance(ref, Ref)} | set(step.after)
 
 

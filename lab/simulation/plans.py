@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plansmith import Plan
-from plansmith.plan.refs import Ref, find
+from plansmith.plan.refs import Ref, find_refs
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
 
 WRITES = frozenset({"pay", "post", "clerk", "refund"})  # the clerk is an agent
@@ -160,7 +160,7 @@ def _never_ends(step: AnyStep) -> bool:
 def _refs(step: AnyStep) -> Iterator[Ref]:
     """The references of a step's condition and list."""
     over = step.over if isinstance(step, MapStep) else None
-    return (found.ref for found in find([step.when, over]) if found.ref is not None)
+    return (found.ref for found in find_refs([step.when, over]) if found.ref is not None)
 
 
 def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:

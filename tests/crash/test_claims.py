@@ -138,9 +138,8 @@ async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(wo
     other = await output_of(await world.execute(run, machine="two", lease_s=60))
     assert other.startswith("busy")
     assert f"process {first.pid} on the machine one" in other
-    assert (
-        await output_of(await world.execute(run, "force", machine="two", lease_s=60)) == "asking\n"
-    )
+    forced = await world.execute(run, "force", machine="two", lease_s=60)
+    assert await output_of(forced) == "asking\n"
     world.let("a", "b")
     assert not (await output_of(first)).startswith("done")
     assert world.effects == ["a"]

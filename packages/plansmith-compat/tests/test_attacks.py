@@ -65,8 +65,7 @@ async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_noth
     with pytest.raises(Misconfigured, match="returned str"):
         await runtime([step], tools=[wipe], review=lambda _: "no").answer("wipe x")
     for review, message in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
-        model = ScriptedModel(made("look", "book"))
-        flow = PlanningFlow(agent, model=model, review=review)
+        flow = PlanningFlow(agent, model=ScriptedModel(made("look", "book")), review=review)
         assert message in await flow.execute("book a train")
     assert (wipe.calls, agent.prompts) == ([], [])
 
@@ -82,8 +81,7 @@ async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_noth
 def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: Any) -> None:
     look, wipe = Tool("look", *[ToolFailed("gone")] * 4), Tool("wipe", effect="write")
     new = {"goal": "g", "steps": steps} if "kind" in steps[0] else steps
-    asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1)
-    result = asks.step("look at x")
+    result = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1).step("look at x")
     assert (result.status, wipe.calls) == ("reviewing", [])
 
 
@@ -157,8 +155,7 @@ def test_the_time_to_tell_calls_in_one_answer_of_a_model_apart_grows_with_their_
 async def test_a_plan_nested_too_deep_is_a_failed_plan_in_any_dialect(
     shape: str, text: str
 ) -> None:
-    smith = Plansmith(model=ScriptedModel(*[text] * 8))
-    run = await smith.plan("look", dialect=shape)
+    run = await Plansmith(model=ScriptedModel(*[text] * 8)).plan("look", dialect=shape)
     assert (run.status, run.plan) == ("failed", None)
     assert "levels deep" in run.reason
 
@@ -166,8 +163,7 @@ async def test_a_plan_nested_too_deep_is_a_failed_plan_in_any_dialect(
 async def test_a_plan_nested_too_deep_is_an_invalid_plan_for_the_nodes_of_spring() -> None:
     state = {"PLANNER_NODE_OUTPUT": "[" * 4000, "planner_content": "[" * 4000}
     assert (await PlanExecutorNode().apply(state))["PLAN_VALIDATION_STATUS"] is False
-    informed = await deepresearch.InformationNode().apply(state)
-    assert "levels deep" in informed["planner_error"]
+    assert "levels deep" in (await deepresearch.InformationNode().apply(state))["planner_error"]
 
 
 def test_the_planning_tool_of_jmanus_keeps_no_plan_of_wrong_types() -> None:
@@ -262,8 +258,7 @@ class PlanningStub:
 
 
 async def valuecell_plan(agent: Any) -> vc.ExecutionPlan:
-    connections = vc.RemoteConnections(Plansmith(agents=[]))
-    planner = vc.ExecutionPlanner(connections, agent=agent)
+    planner = vc.ExecutionPlanner(vc.RemoteConnections(Plansmith(agents=[])), agent=agent)
     return await planner.create_plan(vc.UserInput(query="look"), nobody, "t1")
 
 
@@ -293,8 +288,7 @@ def test_a_tool_of_sage_whose_error_no_coroutine_can_carry_fails_its_step(error:
 
 def test_a_generator_of_sage_that_has_no_more_answers_fails_the_planning() -> None:
     planner = LLMPlanner(Mock(spec=["execute"], **{"execute.side_effect": []}))
-    result = AgentRuntime(EN, planner, registry()).step("look")
-    assert "StopIteration" in result.error
+    assert "StopIteration" in AgentRuntime(EN, planner, registry()).step("look").error
 
 
 def _circle() -> dict[str, Any]:

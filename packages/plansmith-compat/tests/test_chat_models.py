@@ -90,8 +90,7 @@ async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: 
         async with ModelServer(reply, json_mode=False) as server:
             live = RecordingModel(ProviderModel("openai:test", base_url=server.url), first)
             answer = await deltas_of(live, schema)
-    replayed = await deltas_of(RecordingModel(RecordedModel(first), second), schema)
-    assert replayed == answer
+    assert await deltas_of(RecordingModel(RecordedModel(first), second), schema) == answer
     assert second.read_bytes() == first.read_bytes()
     assert isinstance(answer[-1], ModelDone)
 

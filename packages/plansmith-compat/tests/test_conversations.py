@@ -105,8 +105,7 @@ async def test_the_next_messages_of_a_deerflow_conversation_clarify_the_topic_un
     assert (clearer.run_id, clearer.question) == (state.run_id, "Of which year?")
     clear = await second.start("2024", thread_id="market", by="ada")
     assert (clear.run_id, clear.plan is not None) == (state.run_id, True)
-    other = await second.feedback(clear.run_id, "[ACCEPTED]", by="ada")
-    assert other.goto == "end"
+    assert (await second.feedback(clear.run_id, "[ACCEPTED]", by="ada")).goto == "end"
     assert kinds(await messages(second.smith, "market")) == [
         ("How large is it?", "request"),
         ("that of AI", "answer"),
@@ -119,16 +118,14 @@ async def test_words_on_a_deerflow_plan_are_a_message_that_changes_it_and_never_
     scripted: Script,
 ) -> None:
     member = Member()
-    model = scripted(GO, research("old"), research("new"), GO, research("third"))
-    flow = flow_of(model, member)
+    flow = flow_of(scripted(GO, research("old"), research("new"), GO, research("third")), member)
     state = await flow.start("the market", thread_id="market")
     state = await flow.feedback(state.run_id, "[EDIT_PLAN] in Europe")
     assert kinds(await messages(flow.smith, "market")) == [
         ("the market", "request"),
         ("in Europe", "change"),
     ]
-    new = await flow.start("[ACCEPTED]", thread_id="market")
-    assert new.run_id != state.run_id
+    assert (await flow.start("[ACCEPTED]", thread_id="market")).run_id != state.run_id
     assert member.tasks == []
     assert (await flow.smith.get(state.run_id)).status is RunStatus.REVIEWING
 
@@ -169,8 +166,7 @@ async def test_a_later_task_of_a_valuecell_conversation_uses_a_result_after_a_re
     await first.close()
 
     plan = answer(task(query=f"compare {{{{{name}}}}} with Tesla"))
-    model = scripted(Answer(plan, expects="Apple is at 190"))
-    second = smith_of(model, worker, store=url)
+    second = smith_of(scripted(Answer(plan, expects="Apple is at 190")), worker, store=url)
     assert ("task_completed", "") in await send(orchestrator(second), asked("and Tesla?"))
     assert worker.calls[1] == ("compare earlier_1 with Tesla", {"earlier_1": "Apple is at 190"})
     assert kinds(await messages(second, "c1")) == [
@@ -187,8 +183,7 @@ async def test_a_valuecell_conversation_keeps_what_everybody_said_in_order(
 ) -> None:
     ask = {**ASKS, "answer": "Which stock?"}
     guided = answer(adequate=False, guidance_message="Shall I look every hour?")
-    model = scripted(ask, HAND, answer(task()), HAND, guided)
-    smith = smith_of(model, settings=PlannerSettings())
+    smith = smith_of(scripted(ask, HAND, answer(task()), HAND, guided), settings=PlannerSettings())
     desk = orchestrator(smith)
     for words in ("look at it", "Apple", "look at it again"):
         await send(desk, asked(words))
@@ -240,11 +235,9 @@ async def test_no_message_of_a_valuecell_conversation_approves_its_plan(
     scripted: Script, words: str
 ) -> None:
     worker = Member("Research", effect=Effect.WRITE)
-    model = scripted(answer(task()), answer(task()))
-    smith = smith_of(model, worker)
+    smith = smith_of(scripted(answer(task()), answer(task())), worker)
     desk = orchestrator(smith)
-    events = await send(desk, asked())
-    assert events[-2][1].startswith("approve the plan ")
+    assert (await send(desk, asked()))[-2][1].startswith("approve the plan ")
     await send(desk, asked(words))
     assert worker.tasks == []
     assert [run.status for run in await smith.runs.all()] == [RunStatus.REVIEWING] * 2
@@ -256,8 +249,7 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     reader = Member("Research", CANARY)
     writer = Member("Broker", effect=Effect.WRITE)
     use = answer(task("Broker", query="buy {{s1}}"))
-    model = scripted(answer(task()), use)
-    smith = smith_of(model, reader, writer)
+    smith = smith_of(scripted(answer(task()), use), reader, writer)
     desk = orchestrator(smith)
     await send(desk, asked())
     events = await send(desk, asked("buy it"))
@@ -347,8 +339,7 @@ async def test_feedback_on_a_data_agent_conversation_counts_only_for_the_plan_sh
     there = agent_of(scripted(sql("drop")), member, store=store)
     await here.ask("how many?", human_review=True, thread_id="orders")
     other = await there.ask("drop them", human_review=True, thread_id="orders")
-    later = agent_of(scripted(), member, store=store)
-    state = await later.feedback("orders", {"feedback": True})
+    state = await agent_of(scripted(), member, store=store).feedback("orders", {"feedback": True})
     assert (state[keys.RUN_ID], state[keys.HUMAN_REVIEW_ENABLED]) == (other[keys.RUN_ID], True)
     assert member.tasks == []
     await here.feedback("orders", {"feedback": "true"})

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import PlansmithError
-from plansmith.lazy import lazy_modules, uncollected
+from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.text import SURROGATES, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, Exit, exit_for, verbs
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
@@ -245,7 +245,7 @@ def _unknown(name: str) -> PlansmithError:
 
 def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | None:
     name, own = split(arguments)
-    with uncollected(freeze=True):
+    with gc_paused(freeze=True):
         command = load_command(name)
     parser = parser_of(name, command)
     if verbs(name) and own and not own[0].startswith("-") and not parser.takes_words:

@@ -25,12 +25,7 @@ from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import safe
 from plansmith_connect.approvals import Approval, ApprovalFile
 from plansmith_connect.mcp.settings import parse_servers
-from plansmith_connect.mcp.trusted_copy import (
-    MAX_PROGRAM,
-    MAX_TEXT,
-    read_regular_file,
-    word_forms,
-)
+from plansmith_connect.mcp.trusted_copy import MAX_PROGRAM, MAX_TEXT, read_regular_file, word_forms
 
 _MAX_FILES: Final = 500
 _MAX_NAMES: Final = 8

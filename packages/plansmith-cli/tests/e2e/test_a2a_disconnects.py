@@ -105,9 +105,8 @@ async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
         wire.swallow = [SENDS[binding, streaming]]
-        assert (
-            text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
-        )
+        booked = await agent.work("ask x", {}, again(caught.value, "monday"))
+        assert text_of(booked) == "booked monday"
         assert wire.happened.is_set()
         assert desk.executor.deeds == ["begin ask x", "answer monday"]
 
@@ -168,9 +167,8 @@ async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
     with pytest.raises(OutcomeUnknown):
         await agent.work("ask x", {}, again(caught.value, "monday"))
     async with Desk(port=port, folder=tmp_path).serving():
-        assert (
-            text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
-        )
+        booked = await agent.work("ask x", {}, again(caught.value, "monday"))
+        assert text_of(booked) == "booked monday"
     assert deeds(tmp_path) == ["begin ask x", "answer monday"]
 
 

@@ -196,8 +196,7 @@ async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: 
         step("b"), step("t", "slow"), step("r", "pay", inputs={"to": "{{b.seen}}", "for": "{{t}}"})
     )
     app, tools = smith(slow, model=scripted(first, second))
-    run = await approved(app)
-    assert run.status is RunStatus.DONE
+    assert (await approved(app)).status is RunStatus.DONE
     assert effects(tools) == [{"to": {}, "for": {"ok": 1}}]
 
 
@@ -294,8 +293,7 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
     run = await decided(app, await app.submit(plan(asked, PAY | {"after": ["q"]})))
     if paused:
         await app.pause(run.id, by="ada")
-    edited = plan(asked, step("p", "pay", inputs={"to": "mallory"}))
-    run = await app.edit(run.id, edited, by="ada")
+    run = await app.edit(run.id, plan(asked, step("p", "pay", inputs={"to": "mallory"})), by="ada")
     if paused:
         await app.resume(run.id, by="ada")
     for question in run.questions:

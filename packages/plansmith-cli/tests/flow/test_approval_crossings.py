@@ -175,8 +175,7 @@ NOT_YES = [
 async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     answer: Any, inside: bool
 ) -> None:
-    parts = [ask("q", "Really pay?"), PAYS]
-    transfer = plan_of(*parts, goal="transfer")
+    transfer = plan_of(ask("q", "Really pay?"), PAYS, goal="transfer")
     app, tools = smith(templates={"transfer": transfer})
     run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
@@ -282,14 +281,12 @@ async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_on
 
 
 async def test_repeating_says_what_may_have_taken_effect_before() -> None:
-    send = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
-    app, _ = smith(send)
+    app, _ = smith(FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE))
     run = await app.submit(plan_of(step("s", "send")), by="ada")
     run = await decided(app, run)
     await app.cancel(run.id, by="ada")
     for verb in (app.retry, app.rerun):
-        again = await verb(run.id, by="ada")
-        causes = await reasons(app, again)
+        causes = await reasons(app, await verb(run.id, by="ada"))
         assert f"s may have taken effect in run {run.id} and is done again" in causes
 
 
@@ -347,8 +344,7 @@ async def test_an_edit_of_a_revision_still_tells_what_was_made_under_another_nam
 
 
 async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the_step() -> None:
-    lost = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
-    app, tools = smith(lost)
+    app, tools = smith(FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE))
     look = step("n")
     send = step("s", "send", after=["n"])
     pay = step("p", "pay", inputs={"to": "alice"}, after=["s"])
@@ -369,8 +365,7 @@ async def test_continuing_a_rejected_revision_tells_what_was_made_under_another_
     app, tools = smith()
     wanted = plan_of(pay, ask("q"), goal="pay alice")
     run = await decided(app, await app.submit(wanted, by="ada"))
-    edited = plan_of(pay | {"id": "again"}, ask("q"), goal="pay alice")
-    await app.edit(run.id, edited, by="ada")
+    await app.edit(run.id, plan_of(pay | {"id": "again"}, ask("q"), goal="pay alice"), by="ada")
     await app.decide(run.id, reject=True, by="ada")
     again = await app.retry(run.id, by="ada")
     assert "was made already; this would make it again" in await reasons(app, again)

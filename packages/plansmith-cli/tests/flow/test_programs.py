@@ -141,8 +141,7 @@ async def test_a_question_that_guards_an_effect_is_for_a_person_at_every_depth(h
             await smith.answer(run_id, question, "yes", by=BOT)
         assert question in (await smith.get(run_id)).questions
     assert bank.paid == []
-    run = await bank.smith.answer(run_id, question, "yes", by="ann")
-    assert run.questions == {}
+    assert (await bank.smith.answer(run_id, question, "yes", by="ann")).questions == {}
 
 
 async def test_a_question_that_nothing_acting_waits_for_is_answered_by_a_program() -> None:

@@ -202,6 +202,5 @@ async def test_the_files_of_own_servers_are_protected_too(tmp_path: Path) -> Non
     script = tmp_path / "mine.py"
     script.write_text("print('mine')")
     own = {"servers": {"mine": {"command": "python3", "args": [str(script)]}}}
-    smith = make_smith(Settings.model_validate({"store": "memory", "mcp": own}))
-    await smith.close()
+    await make_smith(Settings.model_validate({"store": "memory", "mcp": own})).close()
     assert not may_write(script)

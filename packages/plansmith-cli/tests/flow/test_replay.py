@@ -147,8 +147,7 @@ async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the
 async def test_nothing_is_called_and_nothing_is_written() -> None:
     source = FakeTools(LOOK, FakeTool("mail", ["sent"], effect=Effect.FINAL))
     app = Plansmith(tools=[source])
-    wanted = plan(step("a"), step("m", "mail"))
-    run_id = (await approved(app, wanted)).id
+    run_id = (await approved(app, plan(step("a"), step("m", "mail")))).id
     calls = list(source.calls)
     await assert_replays(app, run_id)
     assert source.calls == calls
@@ -158,11 +157,9 @@ async def test_what_is_different_today_is_said() -> None:
     store = MemoryStore()
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store)
     run_id = (await approved(app, plan(step("a"), step("w", "act")))).id
-    other = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
-    replayed = await replay(run_id, other)
+    replayed = await replay(run_id, smith(FakeTool("act", ["x"], effect=Effect.READ), store=store))
     assert replayed.differences[0] == "w changed something then, and only reads now"
-    gone = Plansmith(tools=[FakeTools(LOOK)], store=store)
-    replayed = await replay(run_id, gone)
+    replayed = await replay(run_id, Plansmith(tools=[FakeTools(LOOK)], store=store))
     assert "today it is refused: " in replayed.differences[-1]
     assert "'act'" in replayed.differences[-1]
     reads = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
@@ -180,13 +177,11 @@ async def test_an_altered_result_changes_what_later_steps_are_given() -> None:
             value = await super().get(digest)
             return {"seen": "forged"} if value == {"seen": {"n": 1}, "list": [1, 2, 3]} else value
 
-    store = Altering()
-    app = smith(store=store)
+    app = smith(store=Altering())
     run_id = (
         await approved(app, plan(step("a", inputs={"n": 1}), step("b", inputs={"q": "{{a}}"})))
     ).id
-    replayed = await replay(run_id, app)
-    assert "b is called with other inputs" in replayed.differences
+    assert "b is called with other inputs" in (await replay(run_id, app)).differences
 
 
 async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
@@ -212,8 +207,7 @@ async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
 async def test_a_part_that_a_person_left_out_stays_out() -> None:
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE))
     each = {"tool": "act", "inputs": {"q": "{{item}}", "n": "{{l}}"}}
-    wanted = plan({"id": "m", "over": [1, 2], "each": each}, step("l"))
-    run = await approved(app, wanted)
+    run = await approved(app, plan({"id": "m", "over": [1, 2], "each": each}, step("l")))
     await app.runs.skip(run.id, "m/0", by="ada")
     run = await app.run(run.id)
     run = await answered(app, run, next(iter(run.questions)), "allow")

@@ -199,8 +199,7 @@ async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Sc
         "running_seconds": 0.0,
         "waiting_seconds": 0.0,
     }
-    plain = await reported(smith(OSLO, ROME), plan(*CITIES))
-    assert "Money: $0" in to_markdown(plain)
+    assert "Money: $0" in to_markdown(await reported(smith(OSLO, ROME), plan(*CITIES)))
 
 
 async def test_large_results_are_clipped_with_a_note_and_many_share_the_room() -> None:
@@ -296,8 +295,7 @@ async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart
             yield TextDelta(json.dumps({"goal": "g", "steps": [{"id": "m", "tool": "slow"}]}))
             yield ModelDone(Usage(900, 100), self.name)
 
-    slow = FakeTool("slow", ["ok"], effect=Effect.FINAL, delay=7)
-    tools = FakeTools(slow, clock=clock)
+    tools = FakeTools(FakeTool("slow", ["ok"], effect=Effect.FINAL, delay=7), clock=clock)
     no_triage = PlannerSettings(triage=False)
     app = Plansmith(model=Thinking(), tools=[tools], clock=clock, settings=no_triage)
     run = await app.plan("do it")

@@ -71,8 +71,7 @@ def person(
 
 
 def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person) -> None:
-    place = f"In the folder {person.a}"
-    person.types(person.a, "run plan.json --no-input", code=5, err=place)
+    person.types(person.a, "run plan.json --no-input", code=5, err=f"In the folder {person.a}")
     run = person.run_json(person.a)
     assert run["folder"] == str(person.a)
     for words in (

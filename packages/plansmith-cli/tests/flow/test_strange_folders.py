@@ -345,10 +345,8 @@ def test_an_own_server_does_not_start_among_a_strangers_files(folder: Folder) ->
 
 def test_approvals_that_others_can_write_are_not_believed(folder: Folder) -> None:
     folder.trust()
-    kept = folder.home / ".local" / "share" / "plansmith" / "trusted.json"
-    kept.chmod(0o666)
-    done = folder.types("tools", "list")
-    assert "other users can write" in done.err
+    (folder.home / ".local" / "share" / "plansmith" / "trusted.json").chmod(0o666)
+    assert "other users can write" in folder.types("tools", "list").err
     assert folder.ran == []
 
 
@@ -480,8 +478,7 @@ def test_a_server_of_several_files_starts_in_a_copy_of_its_folder(folder: Folder
 def test_an_interpreter_is_trusted_by_its_hash_and_texts_are_shown_first(folder: Folder) -> None:
     files = {"server.py": touch(folder.markers / "good")}
     python = Path(sys.executable).resolve()
-    command = f'command = "{python}"\nargs = ["server.py"]'
-    started = Started(folder, command, files)
+    started = Started(folder, f'command = "{python}"\nargs = ["server.py"]', files)
     text = folder.types("trust").out
     assert len(text.splitlines()) < 40
     assert text.index("--- server.py") < text.index(f"--- {python}") < text.index("SHA-256")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from tests.servers.kit import approved, raw
 
 from plansmith import Plansmith, Run, RunStatus
-from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Prompt
 from plansmith.secrets import SecretBox
@@ -20,32 +18,11 @@ from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.config import Settings
 from plansmith_cli.teams import data, research
 from plansmith_cli.wiring import make_servers
-from plansmith_desk.sandbox.sandbox import Sandbox
 
 TRIAGE, PLAN = "decide what a request needs", "You write plans"
 JUDGE, SQL, CODE = "You judge", "You write one SQL", "You are a programmer"
 GO = {"decision": "plan", "reason": "work", "query": "the whole question", "answer": ""}
 FINE = {"score": 9, "missing": []}
-
-
-@pytest.fixture(scope="module")
-def confined() -> str:
-    """Why code cannot be confined on this machine, or nothing."""
-    try:
-        asyncio.run(Sandbox().run("pass"))
-    except ToolFailed as error:
-        text = str(error)
-        # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
-        if "cannot be confined here" in text or "on Linux only" in text:
-            return text
-        raise
-    return ""
-
-
-@pytest.fixture
-def walls(confined: str) -> None:
-    if confined:
-        pytest.skip(confined)
 
 
 class Cast:

@@ -133,8 +133,7 @@ async def test_own_values_approve_no_plan_that_nobody_approved() -> None:
     run = await bank.begin(LOOK, ONE)
     more = [step.to_json() for step in cast("Plan", run.plan).steps]
     wiping = plan(*cast("Any", more), {"id": "w", "tool": "wipe"})
-    changed = await bank.enter().edit(run.id, wiping, by="mallory")
-    assert changed.phase is RunStatus.REVIEWING
+    assert (await bank.enter().edit(run.id, wiping, by="mallory")).phase is RunStatus.REVIEWING
     assert "wipe" not in await change(bank, run)  # bob saw the consent alone
     assert (await bank.enter().get(run.id)).phase is RunStatus.REVIEWING
 

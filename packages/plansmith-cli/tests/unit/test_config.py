@@ -259,8 +259,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
 def test_money_keeps_its_digits_on_every_way() -> None:
     for amount in ("0.50", Decimal("0.50")):
         assert BudgetLimits(money=amount).to_json() == {"money": "0.50"}  # type: ignore[arg-type]
-    settings = Settings.model_validate({"budget": {"money": 0.5}})
-    assert settings.budget.money == Decimal("0.5")
+    assert Settings.model_validate({"budget": {"money": 0.5}}).budget.money == Decimal("0.5")
 
 
 async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_path: Path) -> None:

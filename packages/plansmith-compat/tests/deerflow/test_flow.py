@@ -276,8 +276,7 @@ async def test_without_web_search_nothing_is_enforced_and_nothing_searched(
 async def test_an_enforced_web_search_is_in_every_further_plan(scripted: Script) -> None:
     researcher = Member("researcher")
     model = scripted(PLAN_DECISION, drafted(FIND), drafted(SUM), "Both.")
-    flow = flow_of(model, researcher, max_plan_iterations=2, enforce_web_search=True)
-    await accepted(flow)
+    await accepted(flow_of(model, researcher, max_plan_iterations=2, enforce_web_search=True))
     assert [task for task, _ in researcher.calls] == [FIND["description"], SUM["description"]]
 
 
@@ -535,8 +534,7 @@ async def test_without_another_plan_the_report_is_written_from_what_is_known(
     found = [step.execution_res for step in state.plan.steps]
     assert found == [f"researcher: {FIND['description']}", *[None] * failed]
     assert any("no memory" in error for error in state.errors) is failed
-    status = (await flow.smith.get(state.run_id)).status
-    assert (status is RunStatus.PARTLY_DONE) is failed
+    assert ((await flow.smith.get(state.run_id)).status is RunStatus.PARTLY_DONE) is failed
 
 
 def test_the_members_have_forty_turns(scripted: Script, tmp_path: Path) -> None:

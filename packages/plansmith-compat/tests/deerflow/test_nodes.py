@@ -154,8 +154,7 @@ def test_without_a_decision_the_human_node_waits() -> None:
         human_feedback_node(proposed())
     with pytest.raises(deerflow.GraphInterrupt):
         deerflow.interrupt("Please review the plan.")
-    accepted = human_feedback_node(proposed(auto_accepted_plan=True))
-    assert accepted.goto == "research_team"
+    assert human_feedback_node(proposed(auto_accepted_plan=True)).goto == "research_team"
 
 
 def test_in_a_program_with_langgraph_the_nodes_speak_its_commands(
@@ -210,8 +209,7 @@ def test_the_coordinator_node_hands_over_with_topic_and_locale(scripted: Script)
     found = coordinator_node(asked(), config_of(model, resources=["notes"]))
     assert (found.goto, found.update["research_topic"]) == ("planner", "人工智能市场")
     assert (found.update["locale"], found.update["resources"]) == ("zh-CN", ["notes"])
-    state = asked(enable_background_investigation=True)
-    found = coordinator_node(state, config_of(model))
+    found = coordinator_node(asked(enable_background_investigation=True), config_of(model))
     assert found.goto == "background_investigator"
     assert found.update["research_topic"] == handed["research_topic"]
 
@@ -341,8 +339,7 @@ def test_an_enforced_web_search_is_in_one_step_of_a_plan(
 ) -> None:
     made = [step(**each) for each in steps]
     plan = validate_and_fix_plan(drafted(*map(dict, made)), enforce_web_search=True)
-    found = [n for n, each in enumerate(plan["steps"]) if each["need_search"]]
-    assert found == [place]
+    assert [n for n, each in enumerate(plan["steps"]) if each["need_search"]] == [place]
     assert plan["steps"][place]["step_type"] == "research"
     off = validate_and_fix_plan(drafted(*map(dict, made)), True, enable_web_search=False)
     assert [each["need_search"] for each in off["steps"]] == [each["need_search"] for each in made]

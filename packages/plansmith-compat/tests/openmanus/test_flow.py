@@ -327,8 +327,7 @@ async def test_without_a_model_there_is_the_default_plan_too() -> None:
 
 async def test_each_agent_is_told_the_whole_plan_and_its_own_step(scripted: Script) -> None:
     worker = Worker("manus", "seen", "written")
-    flow = PlanningFlow(worker, model=scripted(made("look", "write"), "fine"))
-    await flow.execute("do it")
+    await PlanningFlow(worker, model=scripted(made("look", "write"), "fine")).execute("do it")
     assert "0. [→] look\n1. [ ] write\n" in worker.prompts[0]
     last = worker.prompts[1]
     assert "0. [✓] look\n   Notes: seen\n1. [→] write\n" in last
@@ -339,8 +338,7 @@ async def test_the_summary_is_by_the_model_else_by_an_agent_else_plain(scripted:
     down = ModelRefused("down")
     flow = PlanningFlow(Worker("a", "x", "summed up"), model=scripted(made("go"), down))
     assert await flow.execute("do it") == "x\nPlan completed:\n\nsummed up"
-    worker = Worker("a", "x", ValueError("tired"))
-    flow = PlanningFlow(worker, model=scripted(made("go"), down))
+    flow = PlanningFlow(Worker("a", "x", ValueError("tired")), model=scripted(made("go"), down))
     assert await flow.execute("do it") == "x\nPlan completed. Error generating summary."
 
 

@@ -146,8 +146,7 @@ async def test_the_private_steps_work_when_a_program_calls_them_itself() -> None
     assert await flow._execute_step(flow.get_executor("a"), info or {}) == "one"
     assert plan["step_statuses"] == ["completed", "not_started"]
     flow.current_step_index, info = await flow._get_current_step_info()
-    output = await flow._execute_step(worker, info or {})
-    assert output == "Error executing step 1: boom"
+    assert await flow._execute_step(worker, info or {}) == "Error executing step 1: boom"
     assert plan["step_statuses"] == ["completed", "in_progress"]
     assert await flow._execute_step(worker, info or {}) == "two"
     assert await flow._get_current_step_info() == (None, None)
@@ -171,8 +170,7 @@ class Stops(PlanningFlow):
 
 async def test_a_hook_ends_the_flow_but_cannot_run_steps_in_another_order(scripted: Script) -> None:
     worker = Worker("a", "one", "two")
-    model = scripted(made("look", "write"), "half", "none")
-    flow = flow_of(Stops, worker, model=model, replans=0)
+    flow = flow_of(Stops, worker, model=scripted(made("look", "write"), "half", "none"), replans=0)
     assert await flow.execute("do it") == "one\nPlan not completed:\n\nhalf"
     assert len(worker.prompts) == 1
     flow.chosen = 1
@@ -256,8 +254,7 @@ async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
         {"model": scripted(other, other, other, "ok")},
     ]
     for options in given:
-        worker = Worker("w", "1", "2", "3")
-        flow = PlanningFlow(worker, **options)
+        flow = PlanningFlow(Worker("w", "1", "2", "3"), **options)
         assert "The default plan was run" in await flow.execute("go")
         assert "steal" not in await flow.plan_text()
 

@@ -105,8 +105,7 @@ def test_topk_counts_for_one_call_and_must_be_a_positive_number() -> None:
     planner = LLMPlanner(generator)
     planner.execute(data | {"topk": 2})
     planner.execute(data)
-    offered = [generator.messages(call)[0]["content"].count('"weather_') for call in (0, 1)]
-    assert offered == [2, 6]
+    assert [generator.messages(call)[0]["content"].count('"weather_') for call in (0, 1)] == [2, 6]
     for wrong in (0, -1, "3", True, None):
         with pytest.raises(ValueError, match="topk"):
             planner.execute(data | {"topk": wrong})
@@ -187,8 +186,7 @@ def test_defect_tools_are_found_in_chinese_and_not_by_single_letters(
 
 
 def test_defect_no_reply_is_shipped_for_a_tool_that_was_dropped() -> None:
-    steps = plan([CALL, UNKNOWN, {"type": "reply", "text": "I have read their thoughts."}])
-    assert steps == [CALL]
+    assert plan([CALL, UNKNOWN, {"type": "reply", "text": "I have read their thoughts."}]) == [CALL]
 
 
 def test_defect_the_reply_is_worded_after_the_tools_have_run() -> None:

@@ -61,8 +61,7 @@ def registry(*tools: Any) -> MCPRegistry:
 
 
 def runtime(*answers: Any, tool: Any = None, **options: Any) -> AgentRuntime:
-    planner = LLMPlanner(Generator(*answers))
-    return AgentRuntime(EN, planner, registry(tool or Weather()), **options)
+    return AgentRuntime(EN, LLMPlanner(Generator(*answers)), registry(tool or Weather()), **options)
 
 
 def test_a_step_gives_reply_observations_and_plan() -> None:
@@ -251,8 +250,7 @@ def test_another_process_answers_the_question_after_a_restart(tmp_path: Path) ->
 
 def test_a_call_that_may_have_taken_effect_is_asked_about_and_not_repeated() -> None:
     tool = Weather(ValueError("line went dead"), effect="write")
-    made = runtime(GOOD, "never said", tool=tool, replans=2)
-    result = made.step("weather in Oslo")
+    result = runtime(GOOD, "never said", tool=tool, replans=2).step("weather in Oslo")
     assert (result.status, len(tool.calls)) == ("asking", 1)
     assert "line went dead" in result["observations"][0]["error"]
     assert "失败" in result["reply"]
@@ -344,8 +342,7 @@ def test_a_step_streams_thoughts_plan_tools_and_reply() -> None:
 
 def test_a_memory_is_told_to_the_planner_as_data_and_none_is_needed() -> None:
     assert runtime(GOOD).memory is None
-    memory = Mock(as_context=Mock(return_value="[WK] Nora lives in Bergen"))
-    made = runtime([REPLY], memory=memory)
+    made = runtime([REPLY], memory=Mock(as_context=Mock(return_value="[WK] Nora lives in Bergen")))
     made.step("hello")
     prompt = made.planner.generator.messages()[0]["content"]  # type: ignore[attr-defined]
     assert "Nora lives in Bergen" in prompt

@@ -102,8 +102,7 @@ def test_the_planning_tool_has_the_four_methods_of_its_interface_and_keeps_the_p
     assert (plan.title, plan.getSteps()[1].getStepRequirement()) == ("Prices", "compare")
     assert [each.terminateColumns for each in plan.steps] == ["name, price"] * 2
     java = PlanningTool()
-    again = tool.get_function_tool_callback(java)
-    assert "Plan created" in again.call(call)
+    assert "Plan created" in tool.get_function_tool_callback(java).call(call)
     java.setCurrentPlanId("plan-7")
     assert java.getCurrentPlanId() == "plan-7"
     assert java.getCurrentPlan() is not plan
@@ -215,11 +214,9 @@ async def test_a_direct_response_keeps_its_words_and_small_talk_is_answered(
 
 
 async def test_a_direct_response_without_words_answers_the_request_itself(scripted: Script) -> None:
-    model = scripted(Answer("I am well.", expects="how are you"))
-    jmanus = JManus(model=model, settings=NO_TRIAGE)
+    jmanus = JManus(model=scripted(Answer("I am well.", expects="how are you")), settings=NO_TRIAGE)
     jmanus.planning_tool.apply({"title": "how are you", "directResponse": True})
-    run = await jmanus.submit()
-    assert run.steps["s1"].result == "I am well."
+    assert (await jmanus.submit()).steps["s1"].result == "I am well."
     for written in ({"directResponse": True, "title": "how are you"}, {"directResponse": "Hi."}):
         plan = plan_from({"steps": [], **written})
         again = dialect("jmanus").write(plan, None)

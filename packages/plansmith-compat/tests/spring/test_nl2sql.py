@@ -225,8 +225,7 @@ async def test_a_model_that_never_plans_is_called_three_times_by_the_graph(
     scripted: Script,
 ) -> None:
     now = state()
-    answers = ["I sing", Answer('{"execution_plan": []}', expects="I sing"), "I dance"]
-    model = scripted(*answers)
+    model = scripted("I sing", Answer('{"execution_plan": []}', expects="I sing"), "I dance")
     assert await graph(PlannerNode(model), now) == 3
     assert (now[keys.PLAN_REPAIR_COUNT], now[keys.PLAN_NEXT_NODE]) == (3, keys.END)
     assert "no execution steps" in model.prompts[2][1].text

@@ -182,8 +182,7 @@ async def test_a_planner_is_replaceable_and_what_it_raises_is_told() -> None:
     desk = vc.AgentOrchestrator(vc.PlanService(connections, Raising(connections)))
     assert isinstance(desk.plan_service.planner, Raising)
     for words, message in (("disk", "full"), ("plan", "(Error) broke")):
-        events = await send(desk, asked(words))
-        assert events[-2:] == [("system_failed", message), ("done", "")]
+        assert (await send(desk, asked(words)))[-2:] == [("system_failed", message), ("done", "")]
 
 
 async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_debug_mode(
@@ -229,8 +228,7 @@ async def test_a_question_of_planning_is_answered_in_another_process(scripted: S
     await send(first, asked("look at it"))
     model = scripted(HAND, answer(task()))
     second = orchestrator(smith_of(model, store=store, settings=PlannerSettings()))
-    resumed = await second.plan_service.resume()
-    assert list(resumed) == ["c1"]
+    assert list(await second.plan_service.resume()) == ["c1"]
     assert second.plan_service.get_request_prompt("c1") == "Which stock?"
     events = await send(second, asked("Apple"))
     assert [name for name, _ in events][-3:] == ["task_completed", "message", "done"]

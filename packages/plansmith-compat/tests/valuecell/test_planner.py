@@ -111,8 +111,7 @@ async def test_pending_questions_are_kept_by_conversation_and_answered_once(
     scripted: Script,
 ) -> None:
     registry, request = vc.UserInputRegistry(), vc.UserInputRequest("Which stock?")
-    connections = RemoteConnections(smith_of(scripted()))
-    service = PlanService(connections, user_input_registry=registry)
+    service = PlanService(RemoteConnections(smith_of(scripted())), user_input_registry=registry)
     service.register_user_input("c1", request)
     assert service.has_pending_request("c1")
     assert service.get_request_prompt("c1") == registry.get_prompt("c1") == "Which stock?"
@@ -359,13 +358,11 @@ def watcher(*does: Any) -> Member:
 
 async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted: Script) -> None:
     model = scripted(answer(recurring()), Answer(answer(recurring()), expects="every hour"))
-    smith = smith_of(model, watcher())
-    planner = ExecutionPlanner(RemoteConnections(smith))
+    planner = ExecutionPlanner(RemoteConnections(smith_of(model, watcher())))
     first = await planner.create_plan(asked("look at Apple every hour"), nobody, "t1")
     assert first.tasks == []
     assert "confirm the schedule: every hour" in (first.guidance_message or "")
-    second = await planner.create_plan(asked("yes, confirmed"), nobody, "t1")
-    [only] = second.tasks
+    [only] = (await planner.create_plan(asked("yes, confirmed"), nobody, "t1")).tasks
     assert only.pattern is vc.TaskPattern.RECURRING
     assert only.schedule_config == vc.ScheduleConfig(interval_minutes=60)
     assert "every hour" not in only.query
@@ -418,18 +415,15 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
     made = await scheduled(first)
     assert (made.overlap, made.missed) == (Overlap.SKIP, Missed.ONE)
 
-    broken = watcher(ToolFailed("the market is closed"))
-    second = smith_of(None, broken, store=store, clock=clock)
+    second = smith_of(None, watcher(ToolFailed("the market is closed")), store=store, clock=clock)
     for times in (1, 2):
         await clock.advance(3600)
         await second.schedules.tick()
         await second.schedules.carried()
         runs = [run for run in await second.runs.all() if run.origin.kind == "schedule"]
         assert [run.status for run in runs] == [RunStatus.FAILED] * times
-    kept = await second.schedules.get(made.id)
-    assert kept.paused is False
-    history = await second.schedules.history(made.id)
-    assert len(history) == 2
+    assert (await second.schedules.get(made.id)).paused is False
+    assert len(await second.schedules.history(made.id)) == 2
 
 
 # Running
@@ -447,8 +441,7 @@ async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Scrip
 
 async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: Script) -> None:
     broken = Member("Research", ToolFailed("no data"))
-    model = scripted(answer(task()))
-    smith = smith_of(model, broken, limits=Limits(max_replans=0))
+    smith = smith_of(scripted(answer(task())), broken, limits=Limits(max_replans=0))
     events = await send(orchestrator(smith), asked())
     names = [name for name, _ in events]
     assert "task_failed" in names
@@ -590,8 +583,7 @@ def test_what_belongs_to_a_run_is_told_when_a_plan_is_read() -> None:
 
 async def test_a_run_is_written_with_its_statuses(scripted: Script) -> None:
     smith = smith_of(scripted(answer(task())))
-    plan = await planned(smith, asked())
-    run = await smith.run(plan.plan_id)
+    run = await smith.run((await planned(smith, asked())).plan_id)
     assert run.plan is not None
     value: Any = dialect("valuecell").write(run.plan, run).value
     [written] = value["tasks"]

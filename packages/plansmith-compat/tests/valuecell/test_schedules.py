@@ -252,8 +252,7 @@ async def test_a_weekly_schedule_is_recurring_although_valuecell_has_no_such_con
     worker = watcher()
     smith = smith_of(scripted(answer(task("Watcher", query="look at Apple"))), worker)
     query = "look at Apple every monday at 9:00, confirmed"
-    events = await send(orchestrator(smith), asked(query))
-    assert events[-2][0] == "plan_require_user_input"
+    assert (await send(orchestrator(smith), asked(query)))[-2][0] == "plan_require_user_input"
     [run] = await smith.runs.all()
     plan = await PlanService(RemoteConnections(smith)).planner.plan_of(await smith.get(run.id))
     assert [(each.pattern, each.schedule_config) for each in plan.tasks] == [
@@ -318,10 +317,8 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
 ) -> None:
     good = refused({"daily_time": "09:00"}, adequate=True)
     model = scripted(refused("every morning", adequate=True), good)
-    smith = smith_of(model, Member("desk"))
-    run = await smith.plan("pay every morning", dialect="valuecell")
+    run = await smith_of(model, Member("desk")).plan("pay every morning", dialect="valuecell")
     assert run.plan is not None
     assert run.plan.schedule is not None
     assert run.plan.schedule.daily_at == "09:00"
-    asked = model.prompts[1][-1].text
-    assert "schedule_config" in asked
+    assert "schedule_config" in model.prompts[1][-1].text

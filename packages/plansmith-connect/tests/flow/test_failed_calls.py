@@ -269,8 +269,7 @@ async def test_work_over_a2a_that_fails_after_the_agent_acted(respond: Respond) 
     waits = {"answer_s": seconds_for(respond, 0.2), "request_s": seconds_for(respond, 0.5)}
     bounds = {"lost_s": 0.02, "poll_s": 0.02, **waits}
     async with Liar(act).open() as liar:
-        agent = await connect("peer", liar.url, limits=bounds)
-        app = Plansmith(agents=[agent], limits=LIMITS)
+        app = Plansmith(agents=[await connect("peer", liar.url, limits=bounds)], limits=LIMITS)
         await is_made_once(app, made, {"agent": "a2a.peer", "task": "pay"})
         effect = READ
         reader = await connect("peer", liar.url, limits=bounds, effect="read")

@@ -89,8 +89,7 @@ async def ask(url: str, query: str, **limits: Any) -> Any:
 
 @LINUX
 def test_duckdb_queries_that_explode_stay_below_their_memory_limit(tmp_path: Path) -> None:
-    url = duckdb_shop(tmp_path)
-    given = [sys.executable, "-c", PROGRAM, url, json.dumps(EXPLODING)]
+    given = [sys.executable, "-c", PROGRAM, duckdb_shop(tmp_path), json.dumps(EXPLODING)]
     done = subprocess.run(given, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     for query, message in zip(EXPLODING, found["told"], strict=True):
@@ -193,8 +192,7 @@ async def test_a_write_whose_child_dies_is_unknown_and_not_failed(tmp_path: Path
         database.execute("CREATE TABLE t (n)")
     database.close()
     tools = SqlTools({"shop": f"sqlite:///{path}"}, writable=["shop"])
-    statement = f"INSERT INTO t {ENDLESS}"
-    call = tools.call("sql.execute", {"statement": statement}, Call(key="k"))
+    call = tools.call("sql.execute", {"statement": f"INSERT INTO t {ENDLESS}"}, Call(key="k"))
     task = asyncio.ensure_future(call)
     os.kill(await _busy_child(), signal.SIGKILL)
     with pytest.raises(OutcomeUnknown):

@@ -145,8 +145,7 @@ async def test_an_agent_whose_question_holds_a_secret_is_answered_once() -> None
 def asking(scripted: Script, *answers: Any) -> tuple[ScriptedModel, Plansmith]:
     model = scripted(*answers)
     tools = FakeTools(FakeTool("web_search", ["rain"], input_schema={"type": "object"}))
-    agent = researcher(model=model, sources=[tools], asks=True)
-    return model, Plansmith(agents=[agent])
+    return model, Plansmith(agents=[researcher(model=model, sources=[tools], asks=True)])
 
 
 FIND = Plan.model_validate(
@@ -159,8 +158,7 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     scripted: Script,
 ) -> None:
     where = Answer({"question": "Where?", "options": ["Oslo", "Bergen"]}, tool="ask_person")
-    when = Answer({"question": "When?"}, tool="ask_person")
-    model, app = asking(scripted, where, when, FINISH)
+    model, app = asking(scripted, where, Answer({"question": "When?"}, tool="ask_person"), FINISH)
     run = await app.run((await app.submit(FIND)).id)
     [asked] = run.questions.values()
     assert (asked.text, asked.options) == ("researcher: Where?", ("Oslo", "Bergen"))

@@ -82,8 +82,7 @@ async def test_a_plan_goes_from_a_table_to_a_chart_a_file_and_a_note(folder: Pat
     run = await finished(smith, wanted)
     assert run.status is RunStatus.DONE, {name: each.error for name, each in run.steps.items()}
     assert run.steps["gross"].result["text"] == "12.75"
-    report = (folder / "out/report.md").read_text(encoding="utf-8")
-    assert report == "12.75 due 2026-02-02"
+    assert (folder / "out/report.md").read_text(encoding="utf-8") == "12.75 due 2026-02-02"
     assert (folder / "out/sales.svg").read_text(encoding="utf-8").startswith("<svg")
     assert run.steps["say"].result == {"text": "The North has 12.75", "level": "info"}
 

@@ -109,8 +109,7 @@ async def test_the_planner_hands_its_brief_over_with_every_call() -> None:
 
 
 def test_the_style_is_part_of_what_is_approved_and_of_the_plan_language() -> None:
-    hashes = {plan(reply("Hello", style)).hash for style in ("worded", "exact", "results")}
-    assert len(hashes) == 3
+    assert len({plan(reply("Hello", style)).hash for style in ("worded", "exact", "results")}) == 3
     assert "style" not in json.dumps(plan(reply("Hello")).to_json())
     wrong = try_read_plan({"goal": "g", "steps": [reply("Hello", "loud")]})
     assert isinstance(wrong, list)

@@ -19,7 +19,7 @@ from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import escape_text, fill, find, literal, pieces
+from plansmith.plan.refs import escape_text, fill, find_refs, literal, pieces
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import RULES, AnyStep, StepFields
@@ -87,7 +87,7 @@ def place_id(place: int) -> str:
 
 def data_of(template: Json, ids: Collection[str]) -> Json:
     """Returns foreign data as a template: only references to these steps count as references."""
-    refs = [found.ref for found in find(template)]
+    refs = [found.ref for found in find_refs(template)]
     if refs and all(ref is not None and ref.step in ids for ref in refs):
         return template
     if not refs and fill(template, {}) == template:  # nor would an escape in it be taken out

@@ -412,8 +412,7 @@ async def test_a_person_changes_the_plan_of_a_run_under_way_and_finished_work_is
 
     first = {"steps": [step("a", "hold"), step("b", inputs={"x": "{{a}}"})]}
     second = {"steps": [step("a", "hold"), step("c", inputs={"y": "{{a}}"})]}
-    model = scripted(first, Answer(second, expects="not b, rather c"))
-    app, tools = smith(hold, model=model)
+    app, tools = smith(hold, model=scripted(first, Answer(second, expects="not b, rather c")))
     run = await app.plan("do it")
     running = asyncio.ensure_future(app.run(run.id))
     await entered.wait()

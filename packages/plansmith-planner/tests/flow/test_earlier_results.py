@@ -65,8 +65,7 @@ class Talks:
     async def submit(self, given: Plan, request: str = "Next", thread: str = "talk") -> Run:
         runs = self.threads.setdefault(thread, [])
         options = RunOptions(thread=thread, message=len(runs) + 1)
-        new = NewRun(request, given, options=options, by="ada")
-        created = await self.app.runs.create(new)
+        created = await self.app.runs.create(NewRun(request, given, options=options, by="ada"))
         runs.append(created.id)
         return await self.app.get(created.id)
 
@@ -127,8 +126,7 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     [asked] = run.questions.values()
     assert (asked.kind, asked.sources) == ("consent", (ref,))
     assert arguments(tools, "send") == []
-    done = await through(talk.app, run)
-    assert done.status is RunStatus.DONE
+    assert (await through(talk.app, run)).status is RunStatus.DONE
     assert arguments(tools, "send") == [{"rows": ROWS}]
     assert len(arguments(tools, "find")) == 1
     assert (await replay(run.id, talk.app)).identical
@@ -138,8 +136,7 @@ async def test_the_review_of_an_earlier_result_names_its_request_and_step_in_bot
     None
 ):
     talk, _ = talks()
-    ref = await talk.first()
-    run = await talk.submit(sending(ref))
+    run = await talk.submit(sending(await talk.first()))
     [note] = [each for each in run.problems if each.code == "PS317"]
     assert (note.step, note.path) == ("mail", ("inputs", "rows"))
     assert "How warm is it in Oslo and Rome?, step totals" in note.message
@@ -157,8 +154,7 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
     run = await talk.submit(plan({"id": "mail", "tool": "look", "inputs": {
         "rows": {"$from": "totals", "$path": ["rows"]}}}, text))  # fmt: skip
     assert plan_of(run).to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
-    warned = [each.step for each in run.problems if each.code == "PS317"]
-    assert warned == ["mail", "say"]
+    assert [each.step for each in run.problems if each.code == "PS317"] == ["mail", "say"]
     await talk.app.run(run.id)
     assert arguments(tools, "look") == [{"rows": ROWS}, {"text": "Rome!"}]
     own = await talk.submit(
@@ -213,8 +209,7 @@ async def test_maps_templates_and_texts_use_an_earlier_result() -> None:
             },
         )
     )
-    done = await through(talk.app, run)
-    assert done.status is RunStatus.DONE
+    assert (await through(talk.app, run)).status is RunStatus.DONE
     assert {"who": "Oslo"} in arguments(tools, "look")
     assert [given["city"] for given in arguments(tools, "look") if "city" in given] == [
         "Oslo",
@@ -302,8 +297,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     undone = await talk.app.runs.editing.undo(run.id, by="ada")
     again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
-    done = await through(talk.app, again)
-    assert done.status is RunStatus.DONE
+    assert (await through(talk.app, again)).status is RunStatus.DONE
     assert arguments(tools, "send") == [{"rows": ROWS}]
 
 
@@ -330,8 +324,7 @@ async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(
 ) -> None:
     file = tmp_path / "runs.db"
     talk, _ = talks(store=SqliteStore(file))
-    ref = await talk.first()
-    run = await talk.submit(sending(ref, "rows"))
+    run = await talk.submit(sending(await talk.first(), "rows"))
     await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
     await talk.app.close()
     tools = fakes()
@@ -355,8 +348,7 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
     ):
         file = tmp_path / f"{number}.db"
         talk, _ = talks(store=SqliteStore(file))
-        ref = await talk.first()
-        run = await talk.submit(sending(ref))
+        run = await talk.submit(sending(await talk.first()))
         await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
         await talk.app.runs.store.delete_run(talk.threads["talk"][0])
         await talk.app.close()
@@ -471,8 +463,7 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
         created = await app.runs.create(NewRun("x", outer, options=options, by="ada"))
     except PlansmithError:
         return
-    done = await app.run(created.id)
-    assert done.steps["out"].status is StepStatus.FAILED
+    assert (await app.run(created.id)).steps["out"].status is StepStatus.FAILED
     assert len(arguments(tools, "look")) == 1
 
 
@@ -502,8 +493,7 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
     model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
     app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
     [first] = await runs_of(app, "Find the totals")
-    other = await app.thread("other")
-    await other.say("Show mine", by="eve")
+    await (await app.thread("other")).say("Show mine", by="eve")
     given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
     options = RunOptions(thread="other", message=9)
     with pytest.raises(PlanInvalid):

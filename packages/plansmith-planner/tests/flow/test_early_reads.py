@@ -163,8 +163,7 @@ async def test_the_intent_of_an_early_read_is_durable_before_the_tool_hears_of_i
 
     model, gate = Slow(READ), Watching()
     app = app_of(model, gate)
-    run = await planned(app, model, gate)
-    assert gate.seen == [f"{run.id}/early/1"]
+    assert gate.seen == [f"{(await planned(app, model, gate)).id}/early/1"]
 
 
 async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read() -> None:
@@ -183,8 +182,7 @@ async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read
     step = run.steps["a"]
     assert (step.started_at, step.finished_at) == (began, began + timedelta(seconds=3))
     assert run.started_at == began + timedelta(seconds=63)
-    report = run.report
-    assert "read early" in report
+    assert "read early" in run.report
 
 
 async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None:

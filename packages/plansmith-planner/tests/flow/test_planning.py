@@ -107,8 +107,7 @@ async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
     scripted: Script,
 ) -> None:
     lines: list[str] = []
-    broken = Answer("no plan at all")
-    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=lines.append)
+    await run(scripted(Answer("no plan at all"), GOOD), "奥斯陆的天气怎么样？", tell=lines.append)
     stages = list(dict.fromkeys(line.split("：")[0] for line in lines))
     assert stages == ["判断", "背景", "候选工具", "起草", "读取草稿", "修正", "检查"]
     assert not [line for line in lines if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
@@ -140,8 +139,7 @@ async def test_a_yes_that_agrees_to_an_action_is_planned_and_not_only_answered(
 async def test_the_enriched_query_is_what_is_planned(scripted: Script) -> None:
     triage = scripted({"decision": "plan", "query": "Weather in Bergen, Norway", "reason": "r"})
     model = scripted(Answer(GOOD, expects="Weather in Bergen, Norway"))
-    planned = await run(model, "and Bergen?", triage=triage)
-    assert planned.reason == "r"
+    assert (await run(model, "and Bergen?", triage=triage)).reason == "r"
 
 
 async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None:
@@ -162,8 +160,7 @@ async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None
 
 
 async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> None:
-    model = scripted("Sorry, what?", Answer(GOOD, expects="whole plan"))
-    planned = await run(model)
+    planned = await run(scripted("Sorry, what?", Answer(GOOD, expects="whole plan")))
     assert not plan_of(planned).degraded
     assert (planned.figures.parsed_at_once, planned.figures.repairs) == (False, 1)
 
@@ -180,8 +177,7 @@ async def test_with_nothing_to_say_the_stand_in_says_so(
 
 async def test_the_stand_in_keeps_the_first_2000_characters_as_plain_text(scripted: Script) -> None:
     words = "I can not plan {{this}}. " * 200
-    planned = await run(scripted(words, words, words))
-    [reply] = plan_of(planned).steps
+    [reply] = plan_of(await run(scripted(words, words, words))).steps
     assert list(reply.input_refs()) == []
     assert len(str(reply.to_json()["instruction"]).replace('{{"{{"}}', "{{")) <= 2000
 
@@ -196,8 +192,7 @@ async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script
 
 
 async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) -> None:
-    model = scripted(ModelBusy("cut"), ModelBusy("cut"), GOOD)
-    planned = await run(model)
+    planned = await run(scripted(ModelBusy("cut"), ModelBusy("cut"), GOOD))
     assert not plan_of(planned).degraded
 
 
@@ -205,8 +200,7 @@ async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     scripted: Script,
 ) -> None:
     planned = await run(scripted(draft_of(step(inputs={"days": "3"}))))
-    kinds = [each.kind for each in plan_of(planned).steps]
-    assert kinds.count("ask") == 1
+    assert [each.kind for each in plan_of(planned).steps].count("ask") == 1
     assert plan_of(planned).by_id["now"].to_json()["inputs"]["days"] == 3  # type: ignore[index,call-overload]
     assert {"PS205", "PS207"} <= {each.code for each in planned.problems}
 
@@ -280,8 +274,7 @@ async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
     scripted: Script,
 ) -> None:
     model = scripted(plan_with("harvest"), plan_with("weather"))
-    strict = offering(model, top_k=1, strict_shortlist=True)
-    run = await strict.plan("the weather in Oslo")
+    run = await offering(model, top_k=1, strict_shortlist=True).plan("the weather in Oslo")
     assert plan_of(run).steps[0].to_json()["tool"] == "weather"
     assert "'harvest' was not offered for this request" in model.prompts[1][-1].text
 
@@ -289,8 +282,7 @@ async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
 async def test_a_tool_outside_the_shortlist_is_accepted_unless_it_is_strict(
     scripted: Script,
 ) -> None:
-    smith = offering(scripted(plan_with("harvest")), top_k=1)
-    run = await smith.plan("the weather in Oslo")
+    run = await offering(scripted(plan_with("harvest")), top_k=1).plan("the weather in Oslo")
     assert plan_of(run).steps[0].to_json()["tool"] == "harvest"
 
 
@@ -302,8 +294,7 @@ async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None
         ranker=Backwards(),
         settings=PlannerSettings(triage=False, top_k=1, strict_shortlist=True),
     )
-    run = await smith.plan("Erdäpfel zählen")
-    assert not plan_of(run).degraded
+    assert not plan_of(await smith.plan("Erdäpfel zählen")).degraded
     assert '"harvest"' in model.prompts[0][1].text
     assert '"weather"' not in model.prompts[0][1].text
 

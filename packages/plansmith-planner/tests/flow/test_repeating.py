@@ -81,8 +81,7 @@ async def test_the_report_of_a_continued_run_never_says_that_taken_over_work_was
 
 
 async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_done() -> None:
-    sends = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
-    app, _ = smith(sends)
+    app, _ = smith(FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE))
     ann = {"id": "ann", "tool": "send", "inputs": {"to": "ann"}}
     bob = {"id": "bob", "tool": "send", "inputs": {"to": "bob"}, "after": ["ann"]}
     first = await approved(app, await app.submit(plan(ann, bob)))
@@ -128,8 +127,7 @@ async def test_the_failure_of_planning_is_in_the_journal_with_what_it_took(
     assert failed.tokens == run.tokens == 45
     assert run.problems
     report = await load_report(app.store, run.id)
-    text = to_markdown(report)
-    assert "No plan could be made; nothing was run." in text
+    assert "No plan could be made; nothing was run." in to_markdown(report)
     assert report.took.tokens == 45
     assert (await replay(run.id, app)).identical
 

@@ -73,8 +73,7 @@ async def test_a_rethink_that_writes_no_times_leaves_those_of_the_steps_and_chan
 ) -> None:
     timed = {"schedules": {"d": {"every_minutes": 60}}}
     later = step("d", inputs={"n": 4})
-    model = scripted(plan(A, B, later))
-    app = smith(model=model, limits=AFTER_EACH)
+    app = smith(model=scripted(plan(A, B, later)), limits=AFTER_EACH)
     made = Plan.model_validate(plan(A, B, later) | timed)
     run = await app.run((await app.submit(made)).id)
     assert run.status is RunStatus.DONE
@@ -162,10 +161,8 @@ async def test_a_replan_reads_the_error_text_and_is_then_reviewed(scripted: Scri
     app = smith(flaky(), model=model, limits={"tool_texts": "ask"})
     run = await app.run((await app.plan("go")).id)
     assert run.status is RunStatus.REVIEWING
-    asked = (await bodies(app, run, e.ReviewAsked))[-1]
-    assert "read what tools said" in asked.reasons[0]
-    text = prompt_text(model, 1)
-    block = text.partition('title="errors of failed steps"')[2]
+    assert "read what tools said" in (await bodies(app, run, e.ReviewAsked))[-1].reasons[0]
+    block = prompt_text(model, 1).partition('title="errors of failed steps"')[2]
     failed = run.removed_steps["f"] if "f" in run.removed_steps else run.steps["f"]
     assert f'"step": "f", "calls": "flaky", "arguments": "{failed.inputs[:16]}' in block
     assert CANARY in block

@@ -276,8 +276,7 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
         await app.runs.editing.undo(run.id)
     run = await app.runs.editing.redo(run.id, by="ada")
     assert plan_of(run).hash == second.hash
-    fourth = change_step(first, "m", inputs={"to": "kim"})
-    await app.edit(run.id, fourth, by="ada")
+    await app.edit(run.id, change_step(first, "m", inputs={"to": "kim"}), by="ada")
     with pytest.raises(Refused, match="no other plan"):
         await app.runs.editing.redo(run.id)
     run = await app.runs.editing.undo(run.id, by="ada")

@@ -182,8 +182,7 @@ async def test_what_was_missed_is_told_and_made_up_for_by_the_policy(
         begun += await desk.later(seconds=0)
     assert await desk.history(schedule) == history
     assert len(begun) == len(desk.calls) == history.count(DONE)
-    rows = await desk.schedules.history(schedule.id)
-    assert rows[-1].note.endswith(note)
+    assert (await desk.schedules.history(schedule.id))[-1].note.endswith(note)
     [fire] = await desk.later(minutes=30)  # the next one is on time again
     assert fire.kind == "due"
 
@@ -328,8 +327,7 @@ async def test_what_needs_a_person_is_refused_with_every_reason(tmp_path: Path) 
         AgentSpec(name="watcher", unattended=True),
     ]
     agents: list[Agent] = [Helper(spec) for spec in specs]
-    limits = Limits(data="ask")
-    desk = Desk(tmp_path / "runs.db", agents=agents, limits=limits)
+    desk = Desk(tmp_path / "runs.db", agents=agents, limits=Limits(data="ask"))
     wanted = plan(
         {"id": "q", "question": "which?"},
         {"id": "w", "agent": "writer", "task": "write"},
@@ -598,8 +596,7 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     inner = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
     use = plan({"id": "t", "template": "noting"})
     desk = Desk(tmp_path / "runs.db", templates={"noting": inner})
-    wanted = await desk.smith.runs.registry.pinned(use)
-    await desk.add(wanted)
+    await desk.add(await desk.smith.runs.registry.pinned(use))
     await desk.later(hours=1)
     assert desk.calls == ["note hello"]
     await desk.smith.close()

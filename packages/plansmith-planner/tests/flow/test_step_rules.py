@@ -61,8 +61,7 @@ def ordered(tools: FakeTools) -> list[Any]:
 async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     app = app_of(tools, **options)
     run = await app.run(await started(app, plan(*steps)))
-    events = list(await app.store.events(run.id))
-    verify_chain(events)
+    verify_chain(list(await app.store.events(run.id)))
     replayed = await replay(run.id, app)
     assert replayed.identical, replayed.to_json()
     return run
@@ -165,8 +164,7 @@ async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -
     await clock.advance(2)
     assert len(tools.calls) == 2
     await clock.advance(3600)
-    done = await waiting
-    assert done.status is RunStatus.DONE
+    assert (await waiting).status is RunStatus.DONE
     assert len(tools.calls) == 3
     events = [each.body for each in await store.events(run.id)]
     assert [each.seconds for each in events if isinstance(each, StepWaits)] == [3600, 3600]
@@ -182,8 +180,7 @@ async def test_a_waiting_run_can_be_cancelled_and_another_one_goes_on_meanwhile(
     await clock.advance(1)
     run = (await app.runs.all())[0]
     assert statuses(run)["side"] == "done"
-    cancelled = await app.cancel(run.id, by="ada")
-    assert cancelled.status is RunStatus.CANCELLED
+    assert (await app.cancel(run.id, by="ada")).status is RunStatus.CANCELLED
     assert (await waiting).status is RunStatus.CANCELLED
     assert len([each for each in tools.calls if each.tool == "poll"]) == 1
 
@@ -268,8 +265,7 @@ async def test_a_failed_read_is_tried_again_as_often_as_its_rule_says() -> None:
 
 
 async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> None:
-    pay = FakeTool("pay", [OutcomeUnknown("the line broke")], effect=Effect.WRITE)
-    tools = world(pay)
+    tools = world(FakeTool("pay", [OutcomeUnknown("the line broke")], effect=Effect.WRITE))
     step = {"id": "a", "tool": "pay", "retry": {"at_most": 5}, "on_error": "skip"}
     run = await ran(tools, step)
     assert run.status is RunStatus.ASKING
@@ -315,8 +311,7 @@ async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> N
 
 async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
     order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
-    run = await ran(world(), STOCK, order, limits=ASKING)
-    assert run.status is RunStatus.DONE
+    assert (await ran(world(), STOCK, order, limits=ASKING)).status is RunStatus.DONE
 
 
 async def test_a_condition_on_an_answer_decides_instead_of_the_word_no() -> None:
@@ -360,8 +355,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     run = await app.run(await started(app, plan(STOCK, poll, order, passed, last)))
     assert run.status is RunStatus.DONE
     assert run.replans == 1
-    counts = Counter(each.tool for each in tools.calls)
-    assert counts == {"stock": 1, "poll": 3, "double": 3}
+    assert Counter(each.tool for each in tools.calls) == {"stock": 1, "poll": 3, "double": 3}
     bodies = [each.body for each in await app.store.events(run.id)]
     assert [each.step for each in bodies if isinstance(each, StepSkipped)] == ["order"]
 
@@ -391,8 +385,7 @@ async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_ex
     None
 ):
     clock = RestlessClock()
-    slow = FakeTool("slow", [{"ok": True}], delay=600)
-    tools = world(slow, clock=clock)
+    tools = world(FakeTool("slow", [{"ok": True}], delay=600), clock=clock)
     app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="show", width=1), clock=clock)
     wanted = plan(
         {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)},
@@ -435,8 +428,7 @@ async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -
             raise ToolFailed("no such address")
         return given["to"]
 
-    tools = world(FakeTool("send", [send], effect=Effect.WRITE))
-    app = app_of(tools)
+    app = app_of(world(FakeTool("send", [send], effect=Effect.WRITE)))
     each = {"tool": "send", "inputs": {"to": "{{item}}"}}
     mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
     run = await app.run(await started(app, plan(STOCK, mails)))
@@ -510,8 +502,7 @@ async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued()
     again = await app.retry(run.id, by="ada")
     if again.status is not RunStatus.RUNNING:
         await app.decide(again.id, approve=plan_of(again).hash, by="ada")
-    ended = await app.run(again.id)
-    assert ended.steps["order"].status == "skipped"
+    assert (await app.run(again.id)).steps["order"].status == "skipped"
     assert Counter(each.tool for each in tools.calls) == {"stock": 1, "double": 2}
 
 

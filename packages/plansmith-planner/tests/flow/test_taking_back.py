@@ -84,8 +84,7 @@ async def test_what_was_taken_back_is_not_taken_back_again() -> None:
 
 
 async def test_a_refused_or_failed_plan_can_be_made_again_for_what_is_left() -> None:
-    tools = world(cancel=_cancel_but_one)
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app = Plansmith(tools=[world(cancel=_cancel_but_one)], limits=NO_WAIT)
     run = await ran(app, plan(order("a"), order("b", 2, after=["a"])))
     undo = await app.runs.undo_effects(run.id, by="ada")
     await app.decide(undo.id, reject=True, by="ada")
@@ -272,6 +271,5 @@ async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> N
     assert run.plan is not None
     run = await approved(app, run)
     assert run.status.over
-    undo = await app.runs.undo_effects(run.id, by="ada")
-    await approved(app, undo)
+    await approved(app, await app.runs.undo_effects(run.id, by="ada"))
     assert cancelled(tools) == ["o2", "o1"]

@@ -84,8 +84,7 @@ async def test_versions_never_change_and_the_newest_is_meant_unless_one_is_named
     assert await saved(app) == first
     book = TemplateBook(app.runs)
     other = plan({"id": "w", "tool": "weather", "inputs": {"city": "Bergen"}})
-    second = await book.save(other, "weather", by="bob")
-    assert second.version == 2
+    assert (await book.save(other, "weather", by="bob")).version == 2
     assert (await book.get("weather")).version == 2
     assert await book.get("weather@1") == first
     with pytest.raises(Refused, match="weather@3"):
@@ -301,8 +300,7 @@ async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_la
     assert plan_of(run).steps[0].to_json()["template"] == "weather@1"
     await book.save(plan({"id": "w", "tool": "weather", "inputs": {"city": "B"}}), "weather")
     await book.remove("weather")
-    again = Plansmith(tools=[FakeTools(WEATHER, MAIL)], store=app.store)
-    run = await again.run(run.id)
+    run = await Plansmith(tools=[FakeTools(WEATHER, MAIL)], store=app.store).run(run.id)
     assert run.status is RunStatus.DONE
     assert run.steps["run_weather/w"].result == {"seen": {"city": "Rome", "days": 3}}
     with pytest.raises(PlanInvalid, match="PS103"):

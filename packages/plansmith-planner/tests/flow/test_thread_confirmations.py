@@ -100,8 +100,7 @@ async def test_a_message_sent_again_does_not_answer_a_question_that_is_asked_ane
     edited["steps"][0]["question"] = "Delete which one?"
     await smith.edit(run_id, Plan.model_validate(edited), by="ann")
     await approved(smith, run_id)
-    again = await thread.say("Rome", by="ann", key="k")
-    assert again.kind == "answer"
+    assert (await thread.say("Rome", by="ann", key="k")).kind == "answer"
     assert "q" in (await smith.get(run_id)).questions
 
 
@@ -141,8 +140,7 @@ async def test_an_answer_that_a_process_read_and_left_is_given_before_the_next_m
 
 
 async def test_a_change_that_a_process_read_and_left_is_made_before_the_next_message() -> None:
-    desk = Desk()
-    smith = made(desk, journey)
+    smith = made(Desk(), journey)
     thread = await smith.thread("t")
     await done(smith, thread, "Find a flight")
     booking = await begun(thread, "book it")
@@ -193,8 +191,7 @@ async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
     await done(smith, thread, "Find a flight")
     many = " ".join(f"w{n}" for n in range(15_000))  # all of them: two minutes
     assert (await thread.say(f"why {many}", by="ann", plan=False)).kind == "request"
-    why = await thread.say("why AZ and 123 and words?", by="ann")
-    assert "step find (flights)" in why.text
+    assert "step find (flights)" in (await thread.say("why AZ and 123 and words?", by="ann")).text
 
 
 @pytest.mark.parametrize("again", ["rerun", "retry"])
@@ -304,8 +301,7 @@ def look(at: str) -> str:
 
 
 def smith_of(store: MemoryStore, *answers: object) -> Plansmith:
-    model = ScriptedModel(*answers)
-    return Plansmith(model=model, tools=[look], store=store, settings=NO_TRIAGE)
+    return Plansmith(model=ScriptedModel(*answers), tools=[look], store=store, settings=NO_TRIAGE)
 
 
 class Dying(MemoryStore):

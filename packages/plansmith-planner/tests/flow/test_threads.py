@@ -159,17 +159,14 @@ async def test_a_yes_that_could_mean_two_things_answers_neither(desk: Desk) -> N
     other_plan = one_step("book", what="y")
     smith = made(desk, lambda brief, _: plan if brief.request == "Begin" else other_plan)
     run, thread = await asking(smith), await smith.thread("t")
-    other = await begun(thread, "Reserve another seat")
-    assert other.status is RunStatus.REVIEWING
-    turn = await thread.say("yes", by="ann")
-    assert turn.kind == "review"
+    assert (await begun(thread, "Reserve another seat")).status is RunStatus.REVIEWING
+    assert (await thread.say("yes", by="ann")).kind == "review"
     assert (await smith.get(run)).questions
     assert desk.calls == []
 
 
 async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: Desk) -> None:
-    plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
-    smith = made(desk, plan)
+    smith = made(desk, ask_plan(options=["Rome", "Oslo"], guarded=True))
     run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say("Oslo", by="ann")
     assert turn.kind == "answer"
@@ -212,8 +209,7 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
     broken = True
     failed = await thread.say("cheaper, please", by="ann")
     assert failed.kind == "change"
-    kept = await thread.undo(failed.number, by="ann")
-    assert run_of(kept).plan == plan_of(run_of(undone))
+    assert run_of(await thread.undo(failed.number, by="ann")).plan == plan_of(run_of(undone))
 
 
 async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
@@ -283,8 +279,7 @@ async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
 
 async def test_a_long_thread_is_summarised_once_and_the_summary_is_kept(desk: Desk) -> None:
     model = LookingModel(journey)
-    smith = Plansmith(model=model, tools=desk.tools())
-    thread = await smith.thread()
+    thread = await Plansmith(model=model, tools=desk.tools()).thread()
     for number in range(10):
         await thread.say(f"Find a flight {number} " + "word " * 300, by="ann")
     assert model.kinds().count("NoneType") == 1
@@ -358,14 +353,12 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
 
 
 async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> None:
-    plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
-    smith = made(desk, plan)
+    smith = made(desk, ask_plan(options=["Rome", "Oslo"], guarded=True))
     thread = await smith.thread("t")
     turn = await begun(thread, "Begin", by=PROGRAM)
     await approve(smith, turn, "ann")
     await smith.run(turn.id)
-    reply = await thread.say("Rome", by=PROGRAM)
-    assert reply.kind == "review"
+    assert (await thread.say("Rome", by=PROGRAM)).kind == "review"
     assert (await smith.get(turn.id)).questions
     assert desk.calls == []
 

@@ -12,7 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import FROM, find
+from plansmith.plan.refs import FROM, find_refs
 from plansmith.plan.steps import RULES, AnyStep, ToolStep
 
 Origins = dict[str, dict[str, str]]
@@ -96,7 +96,7 @@ def _next(plan: Plan, known: Known, maker: str, texts: Mapping[str, str], tools:
 def _origin(
     value: Json, texts: Mapping[str, str], maker: str, step: AnyStep, place: str, tools: Tools
 ) -> str:
-    refs = [found.ref for found in find(value) if found.ref is not None]
+    refs = [found.ref for found in find_refs(value) if found.ref is not None]
     if refs:
         return f"step:{refs[0].step}"
     if maker not in ("model", "rules"):

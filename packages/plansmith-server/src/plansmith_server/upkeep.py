@@ -133,7 +133,7 @@ async def _look(state: ServerState, run_id: str, *, is_new: bool = False) -> Non
     async def adopt() -> None:
         if is_new:
             journal = await journals.load_verified(run_id)
-            run, last = await journals.ownership.marked(journal.run), journal.events[-1]
+            run, last = await journals.ownership.mark_interrupted(journal.run), journal.events[-1]
             if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
                 return
         await state.background.adopt(run_id)

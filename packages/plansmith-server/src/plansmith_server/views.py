@@ -263,7 +263,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     """Returns everything about a run, from one read of its journal."""
     journals = smith.runs.journals
     journal = await journals.load_verified(run_id)
-    events, run = journal.events, await journals.ownership.marked(journal.run)
+    events, run = journal.events, await journals.ownership.mark_interrupted(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
     advice = [] if run.plan is None else await smith.runs.intake.advice(run.plan)
     reused = {name for name, each in run.steps.items() if each.reused_from}

@@ -243,8 +243,7 @@ async def test_who_asks_too_often_or_guesses_tokens_has_to_wait(tmp_path: Path) 
         codes = [(await house.client.get("/", headers=wrong)).status_code for _ in range(5)]
         assert codes == [401] * 3 + [429] * 2
         assert (await house.client.get("/healthz")).status_code == 200
-        text = (await house.client.get("/metrics")).text
-        assert 'route="refused",status="401"} 3' in text
+        assert 'route="refused",status="401"} 3' in (await house.client.get("/metrics")).text
 
 
 async def test_nothing_secret_is_logged(tmp_path: Path) -> None:

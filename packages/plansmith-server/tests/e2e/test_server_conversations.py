@@ -125,8 +125,7 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
         for path in ("/v1/conversations/mine", *(f"/v1/runs/{x['id']}" for x in (first, second))):
             assert (await house.client.get(path)).status_code == 404, path
         assert (await house.client.delete("/v1/conversations/mine")).status_code == 404
-        gone = await say(house, "mine", "hello", 404)
-        assert "mine" in gone["detail"]
+        assert "mine" in (await say(house, "mine", "hello", 404))["detail"]
         listed = await house.get("/v1/conversations")
         assert [each["id"] for each in listed["items"]] == ["other"]
         for bad in ("x" * 201, "a\nb", "\u0000", "  ", "..", "\u202e", 7, ["a"]):
@@ -142,8 +141,7 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
         run = await house.post("/v1/runs", {"request": "one", "conversation": odd}, 202)
         found = await house.get(f"/v1/conversations/{quote(odd, safe='')}")
         assert (found["id"], found["runs"][0]["id"]) == (odd, run["id"])
-        again = await say(house, quote(odd, safe=""), "two")
-        assert again["conversation"] == odd
+        assert (await say(house, quote(odd, safe=""), "two"))["conversation"] == odd
 
 
 async def test_the_list_goes_on_after_a_damaged_conversation(tmp_path: Path) -> None:
@@ -152,8 +150,7 @@ async def test_the_list_goes_on_after_a_damaged_conversation(tmp_path: Path) -> 
         for name in ("rome", "oslo"):
             await ThreadStore(store).add(name, ThreadOpened(title=name), MessageAdded(text="Hi"))
         await store.remove_documents("thread_entry", ["oslo 1"])
-        page = await house.get("/v1/conversations?limit=1")
-        assert page["next"] == "oslo"
+        assert (await house.get("/v1/conversations?limit=1"))["next"] == "oslo"
         [rome] = (await house.get("/v1/conversations?limit=1&cursor=oslo"))["items"]
         assert rome["id"] == "rome"
 
@@ -186,8 +183,7 @@ async def test_messages_of_others_arrive_while_one_waits(tmp_path: Path) -> None
     ):
         first = await one.post("/v1/runs", {"request": "one", "conversation": "mine"}, 202)
         last = (await one.get("/v1/conversations/mine"))["last"]
-        path = f"/v1/conversations/mine?after={last}&wait_s=60"
-        waiting = asyncio.create_task(one.get(path))
+        waiting = asyncio.create_task(one.get(f"/v1/conversations/mine?after={last}&wait_s=60"))
         events = cast("AsyncGenerator[dict[str, Any]]", one.stream())
         async for event in events:
             if event["event"] == "conversation":

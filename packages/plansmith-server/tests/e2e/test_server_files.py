@@ -95,8 +95,7 @@ async def test_the_files_of_a_run_are_listed_shown_and_told_when_they_change(
     (work / "out" / "sales.svg").unlink()
     again = {each["path"]: each for each in (await desk.get(f"/v1/runs/{run}/files"))["items"]}
     assert (again["a.md"]["state"], again["out/sales.svg"]["state"]) == ("changed", "gone")
-    gone = await desk.client.get(f"/v1/runs/{run}/files/out/sales.svg")
-    assert gone.status_code == 404
+    assert (await desk.client.get(f"/v1/runs/{run}/files/out/sales.svg")).status_code == 404
     assert "<img" not in (await desk.client.get(f"/v1/runs/{run}/report?format=html")).text
 
 
@@ -149,8 +148,7 @@ async def test_a_changed_value_is_what_is_written_and_nothing_else(desk: House, 
     assert whole["can_change"]
     first = await desk.get(f"/v1/runs/{run}")
     bad = {"question": whole["question"], "change": {"path": 5}}
-    refused = await desk.client.post(f"/v1/runs/{run}/answers", json=bad)
-    assert refused.status_code in (409, 422)
+    assert (await desk.client.post(f"/v1/runs/{run}/answers", json=bad)).status_code in (409, 422)
     changed = {"question": whole["question"], "change": {"path": "{{read.path}}.txt"}}
     view = await desk.post(f"/v1/runs/{run}/answers", changed)
     done = await desk.until(run, "done", "failed")
@@ -168,8 +166,7 @@ async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(
     desk: House, work: Path
 ) -> None:
     (work / "out.md").write_text("old")
-    save = write("save", "out.md", "{{read.text}}", overwrite=True)
-    run, whole = await asking(desk, READ, save)
+    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}", overwrite=True))
     # While the run is paused, a consent is kept for later.
     await desk.post(f"/v1/runs/{run}/pause")
     answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}

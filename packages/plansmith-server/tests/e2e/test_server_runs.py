@@ -77,8 +77,7 @@ async def test_nothing_acts_before_the_approval_of_exactly_this_plan(house: Hous
     await house.post(f"{path}/decision", {"approve": new})
     await house.until(run["id"], "done")
     assert house.tools.calls == [("mail", {"city": "Rome"})]
-    again = await house.post(f"{path}/decision", {"approve": new}, 409)
-    assert again["code"] == "stale_decision"
+    assert (await house.post(f"{path}/decision", {"approve": new}, 409))["code"] == "stale_decision"
     house.tools.calls.clear()
     run = await house.begin(tool_step("a"), mode="read_only")
     assert (await house.until(run["id"], "done"))["approved"] == ""
@@ -115,17 +114,14 @@ async def test_an_edit_of_a_plan_that_changed_meanwhile_is_refused(house: House)
     assert (await house.client.put(path, json=body)).status_code == 428
     match = {"If-Match": current.headers["etag"]}
     assert (await house.client.put(path, json=body, headers=match)).status_code == 200
-    stale = await house.client.put(path, json=body, headers=match)
-    assert stale.status_code == 412
+    assert (await house.client.put(path, json=body, headers=match)).status_code == 412
     broken = {"plan": plan(tool_step("a", "no_such_tool"))}
     now = {"If-Match": (await house.client.get(path)).headers["etag"]}
     refused = await house.client.put(path, json=broken, headers=now)
     assert refused.status_code == 422
     assert refused.json()["problems"][0]["code"] == "PS101"
-    checked = await house.post(f"{path}/check", broken)
-    assert checked["problems"][0]["name"] == "unknown-tool"
-    back = await house.post(f"/v1/runs/{run['id']}/undo")
-    assert back["hash"] == run["hash"]
+    assert (await house.post(f"{path}/check", broken))["problems"][0]["name"] == "unknown-tool"
+    assert (await house.post(f"/v1/runs/{run['id']}/undo"))["hash"] == run["hash"]
     plans = await house.get(f"/v1/runs/{run['id']}/plans")
     assert [each["origin"] for each in plans] == ["submitted", "person", "person"]
     diff = await house.get(f"/v1/runs/{run['id']}/diff", params={"from": 1, "to": 2})
@@ -226,8 +222,7 @@ async def test_a_run_is_reported_in_three_forms_and_kept_as_a_template(house: Ho
     assert (await house.client.get(path)).status_code == 409
     await house.approve(run)
     await house.until(run["id"], "done")
-    plain = await house.client.get(path)
-    assert plain.headers["content-type"].startswith("text/markdown")
+    assert (await house.client.get(path)).headers["content-type"].startswith("text/markdown")
     html = await house.client.get(path, headers={"Accept": "text/html"})
     assert "default-src 'self'" in html.headers["content-security-policy"]
     assert "'unsafe" not in html.headers["content-security-policy"]
@@ -250,8 +245,7 @@ async def test_a_run_is_reported_in_three_forms_and_kept_as_a_template(house: Ho
     assert run["status"] == "reviewing"
     await house.approve(run)
     await house.until(run["id"], "done")
-    again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
-    assert again["origins"] == origins
+    assert (await house.post(f"/v1/runs/{run['id']}/rerun", status=202))["origins"] == origins
     bad = await house.post("/v1/templates/weather/runs", {"parameters": {"x": 1}}, 422)
     assert bad["problems"]
     assert (await house.client.delete("/v1/templates/weather")).status_code == 204
@@ -330,9 +324,8 @@ async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: 
         assert found["items"][0]["name"] == "weather"
         assert (await house.get("/v1/agents"))["items"] == []
         text = (await house.client.get("/metrics")).text
-        assert (
-            'plansmith_http_requests_total{method="GET",route="/v1/metrics",status="200"} 1' in text
-        )
+        count = 'plansmith_http_requests_total{method="GET",route="/v1/metrics",status="200"} 1'
+        assert count in text
         assert (await house.get("/healthz"))["status"] == "ok"
         assert (await house.get("/readyz"))["open_runs"] == 0
 
@@ -404,8 +397,7 @@ async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(house:
     assert (asked["kind"], asked["step"]) == ("step", "q")
     (item,) = (await house.get("/v1/inbox"))["items"]
     assert item["question"]["kind"] == "step"
-    whole = await house.get(f"/v1/runs/{run['id']}/questions/q")
-    assert whole["values"] is None
+    assert (await house.get(f"/v1/runs/{run['id']}/questions/q"))["values"] is None
     change = {"question": "q", "change": {"city": "Rome"}}
     refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=change)
     assert (refused.status_code, "only in the plan" in refused.text) == (409, True)
@@ -423,8 +415,7 @@ async def test_a_run_tells_its_rules_and_is_taken_back_if_approved(house: House)
         tool_step("n", after=["a"], when=never),
     )
     assert run["rules"]["n"] == ["only if a is null"]
-    refused = await house.client.post(f"/v1/runs/{run['id']}/take-back", json={})
-    assert refused.status_code == 409
+    assert (await house.client.post(f"/v1/runs/{run['id']}/take-back", json={})).status_code == 409
     await house.approve(run)
     run = await house.until(run["id"], "done")
     assert (run["steps"]["n"]["status"], run["steps"]["n"]["rule"]) == ("skipped", "when")
@@ -451,8 +442,7 @@ async def test_of_two_clients_who_take_a_run_back_at_once_one_gets_a_plan(house:
     await house.approve(made)
     await house.until(made["id"], "done")
     assert [name for name, _ in house.tools.calls].count("mail") == 2
-    again = await house.client.post(path, json={})
-    assert again.status_code == 409
+    assert (await house.client.post(path, json={})).status_code == 409
 
 
 # What keeps large runs cheap: compressed responses, counts, and only what changed
@@ -518,8 +508,7 @@ async def test_values_after_an_event_are_those_that_the_whole_run_shows(house: H
         assert values == {field: state[field] for field in values}, name
         assert {"inputs", "result", "result_hash", "result_size", "clipped"} == set(values)
     assert await house.get(f"{path}/values?after=9999") == {"last": 9999, "steps": {}}
-    unknown = await house.client.get("/v1/runs/none/values")
-    assert unknown.status_code == 404
+    assert (await house.client.get("/v1/runs/none/values")).status_code == 404
 
 
 # Schedules
@@ -550,8 +539,7 @@ async def test_a_schedule_is_made_only_with_the_hash_of_its_plan(tmp_path: Path)
         changed = await house.client.patch(path, json={"overlap": "queue"})
         assert changed.json()["overlap"] == "queue"
         fire = await house.post(f"{path}/run-now", status=202)
-        run = await house.until(fire["run"], "done")
-        assert run["origin"]["kind"] == "schedule"
+        assert (await house.until(fire["run"], "done"))["origin"]["kind"] == "schedule"
         assert house.tools.calls == [("weather", {"city": "Oslo"})]
         assert [each["run"] for each in (await house.get(f"{path}/history"))["items"]] == [
             fire["run"]

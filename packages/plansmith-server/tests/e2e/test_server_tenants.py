@@ -224,8 +224,7 @@ async def test_each_tenant_has_its_own_tools_keys_and_effects(two: Two, tmp_path
     await ann.until(run["id"], "done")
     assert (notes(two.acme), notes(two.zeta)) == (["for acme"], [])
     seen = await zoe.begin(look("a"), mode="read_only")
-    done = await zoe.until(seen["id"], "done")
-    assert done["steps"]["a"]["result"] == "mark-of-zeta saw x"
+    assert (await zoe.until(seen["id"], "done"))["steps"]["a"]["result"] == "mark-of-zeta saw x"
     assert (await zoe.call("GET", f"/v1/runs/{seen['id']}"))["folder"] == "", "no path is told"
     # The same key or name of a conversation is two.
     body, key = {"plan": plan(look("a"))}, {"Idempotency-Key": "one"}
@@ -250,8 +249,7 @@ async def test_a_removed_tenant_is_closed_and_its_name_opens_nothing(tmp_path: P
             old = await ann.begin(note("a"))
             TenantBook(tmp_path).remove("acme")
             # By hand: its token is still there.
-            refused = await ann.call("GET", "/v1/runs", status=401)
-            assert refused["code"] == "no_token"
+            assert (await ann.call("GET", "/v1/runs", status=401))["code"] == "no_token"
             assert house.tokens.revoke_tenant(acme.key) == 1
             await ann.call("GET", "/v1/runs", status=401)
         again = tenant(tmp_path, "acme")
@@ -269,8 +267,7 @@ async def test_a_tenant_with_wrong_settings_stops_no_other(tmp_path: Path) -> No
         user(house, acme, "ann") as ann,
         user(house, zeta, "zoe") as zoe,
     ):
-        refused = await ann.call("GET", "/v1/runs", status=503)
-        assert "missing.py" not in json.dumps(refused)
+        assert "missing.py" not in json.dumps(await ann.call("GET", "/v1/runs", status=503))
         assert (await zoe.call("GET", "/v1/runs"))["items"] == []
         assert "tenant_failed" in house.log.getvalue()
 
@@ -320,8 +317,7 @@ async def test_roles_allow_what_they_say(tmp_path: Path) -> None:
         assert people == {"oli", "app"}
         run = await operator.begin(look("l"), note("n", "{{l}}"))
         await approver.approve(run)
-        asking = await operator.until(run["id"], "asking")
-        [question] = asking["questions"]
+        [question] = (await operator.until(run["id"], "asking"))["questions"]
         body = {"question": question["question"], "answer": "allow"}
         path = f"/v1/runs/{run['id']}/answers"
         refused = await operator.call("POST", path, body, 403)
@@ -344,8 +340,7 @@ async def test_programs_over_mcp_and_a2a_reach_their_own_tenant_alone(two: Two) 
                 text = "".join(getattr(each, "text", "") for each in result.content)
                 assert result.is_error
                 assert "mark-of-acme" not in text
-            listed = await made.call_tool("planning", {"command": "list"})
-            assert "mark-of-acme" not in str(listed)
+            assert "mark-of-acme" not in str(await made.call_tool("planning", {"command": "list"}))
     await check_a2a(house, headers, names["done"])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plansmith import plugins
 from plansmith.arguments import Arguments
-from plansmith.lazy import made_later
+from plansmith.lazy import lazy_object
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
@@ -47,7 +47,7 @@ def make_runs(given: Arguments) -> RunService:
         agents=given.agents,
         templates=options.get("templates"),
         secrets=options.get("secrets"),
-        conversations=made_later(remembering),
+        conversations=lazy_object(remembering),
     )
     intake = PlanIntake(
         registry,

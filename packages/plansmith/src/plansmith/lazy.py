@@ -69,18 +69,18 @@ class _Unmade:
         return value
 
 
-def made_later(make: Callable[[], T]) -> T:
+def lazy_object(make: Callable[[], T]) -> T:
     """Returns what stands for an object that is made when a method of it is first called."""
     return cast("T", _Unmade(make))
 
 
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Returns a pattern that is compiled when it is first used; for long ones that are rare."""
-    return made_later(lambda: re.compile(pattern, flags))
+    return lazy_object(lambda: re.compile(pattern, flags))
 
 
 @contextmanager
-def uncollected(*, freeze: bool = False) -> Generator[None]:
+def gc_paused(*, freeze: bool = False) -> Generator[None]:
     """Pauses garbage collection while much is made that stays, such as modules or loaded runs.
 
     To `freeze` leaves everything that there is at the end out of all later collections.

@@ -180,8 +180,7 @@ async def test_an_edit_of_the_list_pays_each_entry_once(names: tuple[str, ...]) 
     till, store = Till("bob"), MemoryStore()
     app = Plansmith(tools=[till], store=store, limits=LIMITS)
     ask = {"id": "q", "question": "Go on?"}
-    wanted = plan(payments("ann", "bob", "cid"), ask)
-    run = await approved(app, wanted)
+    run = await approved(app, plan(payments("ann", "bob", "cid"), ask))
     assert run.status is RunStatus.ASKING
     assert till.paid == {"ann": 1, "cid": 1}
     app = Plansmith(tools=[till], store=store, limits=LIMITS)

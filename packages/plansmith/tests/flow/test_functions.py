@@ -310,8 +310,7 @@ def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> N
         return run.id
 
     run_id = asyncio.run(leave())
-    left = asyncio.run(app.get(run_id))
-    assert left.steps["s"].status is StepStatus.RUNNING
+    assert asyncio.run(app.get(run_id)).steps["s"].status is StepStatus.RUNNING
     run = asyncio.run(app.run(run_id))
     assert run.steps["s"].status is StepStatus.UNKNOWN
     assert calls == ["send"]

@@ -60,8 +60,7 @@ class Bank:
     def __init__(self, *more: FakeTool, rule: Any = "never", pays: Any = "paid") -> None:
         self.store, self.trip, self.rule = MemoryStore(), Trip(), rule
         pay = FakeTool("pay", [pays], effect=Effect.WRITE, input_schema=SCHEMA)
-        look = FakeTool("look", [_looked_at])
-        self.tools = FakeTools(pay, look, *more)
+        self.tools = FakeTools(pay, FakeTool("look", [_looked_at]), *more)
 
     def enter(self) -> Plansmith:
         return Plansmith(
@@ -256,8 +255,7 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
     def enter() -> Plansmith:
         return Plansmith(tools=[FakeTools(FakeTool("look", [_looked_at])), pay], store=store)
 
-    app = enter()
-    run = await approved(app, plan(LOOK, ALL | {"width": width}))
+    run = await approved(enter(), plan(LOOK, ALL | {"width": width}))
     assert len(run.questions) == together
     while run.questions:
         # Killed between an answer and the next, and between the last one and the calls.

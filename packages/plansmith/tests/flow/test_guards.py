@@ -80,8 +80,7 @@ async def test_an_answer_from_another_process_ends_a_map_whose_last_part_asked()
             return await super().call(tool, arguments, call)
 
     place = Place()
-    asks = plan({"id": "sure", "question": "Really?"})
-    place.templates = {"asks": asks}
+    place.templates = {"asks": plan({"id": "sure", "question": "Really?"})}
     place.tools = Slow(FakeTool("slow", [1]))
     one, other = place.enter(), place.enter()
     run = await one.submit(

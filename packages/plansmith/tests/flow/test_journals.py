@@ -267,8 +267,7 @@ async def test_a_report_has_the_results_that_were_kept_and_a_copied_run_folds_th
     events = await smith.store.events(run.id)
     for number, event in enumerate(events[1:], start=1):
         before = fold(events[:number])
-        copied = pickle.loads(pickle.dumps(before))
-        assert fold([event], copied) == fold([event], before)
+        assert fold([event], pickle.loads(pickle.dumps(before))) == fold([event], before)
     run = await smith.cancel(run.id, by="ada")
     assert "forty-two" in run.report
     assert run.report == (await smith.get(run.id)).report
@@ -349,8 +348,7 @@ async def test_an_answer_from_elsewhere_lets_the_run_go_on_and_cuts_nothing_off(
 
 async def test_a_pause_from_elsewhere_lets_running_calls_end(two: Two) -> None:
     run_id, running = await two.begin(step("h", "hold"), step("b", inputs={"x": "{{h}}"}))
-    paused = await two.there.pause(run_id, by="ada", reason="lunch")
-    assert paused.status is RunStatus.PAUSED
+    assert (await two.there.pause(run_id, by="ada", reason="lunch")).status is RunStatus.PAUSED
     two.leave.set()
     async with WAIT(30):
         run = await running

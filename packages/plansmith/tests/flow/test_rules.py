@@ -95,8 +95,7 @@ async def test_an_item_whose_rounds_never_end_well_follows_on_error(
 
 async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
     long: Any = [{"of": f"{n}", "needs": 1} for n in range(3)]
-    source = FakeTool("list", [long])
-    tools = FakeTools(source, FakeTool("act", [{"n": 1}], effect=Effect.WRITE))
+    tools = FakeTools(FakeTool("list", [long]), FakeTool("act", [{"n": 1}], effect=Effect.WRITE))
     app = Plansmith(tools=[tools], limits=NO_WAIT)
     rounds = {"until": {"equals": ["{{act.n}}", 1]}, "at_most": 5}
     acts = {"id": "act", "tool": "act", "inputs": {"of": "{{item.of}}"}, "repeat": rounds}
@@ -117,8 +116,7 @@ async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
 @pytest.mark.parametrize("acts", [False, True])
 async def test_a_no_inside_a_repeated_template_leaves_out_only_what_acts(acts: bool) -> None:
     """The word no is an answer where nothing that acts waits for it, in rounds as elsewhere."""
-    counts = Counts()
-    app = Plansmith(tools=[counts.tools()], limits=NO_WAIT, store=MemoryStore())
+    app = Plansmith(tools=[Counts().tools()], limits=NO_WAIT, store=MemoryStore())
     tool = {"id": "then", "tool": "act" if acts else "look", "after": ["sure"]}
     inputs = {} if acts else {"inputs": {"of": "x", "needs": 1}}
     await app.templates.save(plan({"id": "sure", "question": "Sure?"}, {**tool, **inputs}), "ask")

@@ -201,8 +201,7 @@ async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
     run = await running
     assert run.status is RunStatus.PARTLY_DONE
     assert place.world.calls == ["slow_look", "look"]
-    kinds = [event.body.type for event in await place.store.events(run.id)]
-    assert "run_paused" not in kinds
+    assert "run_paused" not in [event.body.type for event in await place.store.events(run.id)]
     assert (await replay(run.id, app)).identical
 
 
@@ -236,8 +235,7 @@ async def test_a_skip_of_a_step_that_asks_answers_nothing() -> None:
     )
     app = place.enter()
     run = await app.run(run.id)
-    left = await app.runs.skip(run.id, "q", by="ada")
-    assert left.with_it == ("w",)
+    assert (await app.runs.skip(run.id, "q", by="ada")).with_it == ("w",)
     run = await place.enter().run(run.id)
     assert (run.status, place.world.calls) == (RunStatus.PARTLY_DONE, ["look"])
     assert not any(

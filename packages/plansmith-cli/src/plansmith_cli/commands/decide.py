@@ -16,12 +16,7 @@ from plansmith.text import safe
 from plansmith_cli import options, questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
-from plansmith_cli.interactive import (
-    edit_from,
-    edit_in_editor,
-    require_runnable,
-    run_interactively,
-)
+from plansmith_cli.interactive import edit_from, edit_in_editor, require_runnable, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, TOOLS
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused, status_word

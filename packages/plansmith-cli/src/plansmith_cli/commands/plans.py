@@ -8,15 +8,7 @@ from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import Final
 
-from plansmith import (
-    Plan,
-    PlanInvalid,
-    Problem,
-    Refused,
-    Run,
-    diff_plans,
-    try_read_plan,
-)
+from plansmith import Plan, PlanInvalid, Problem, Refused, Run, diff_plans, try_read_plan
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Misconfigured, UnreadableText
 from plansmith.formats.native import schema, to_json, to_yaml

@@ -13,7 +13,7 @@ from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import earlier_parts, find, is_earlier, value_line
+from plansmith.plan.refs import earlier_parts, find_refs, is_earlier, value_line
 from plansmith.text import WIDTH, clip, safe
 from plansmith_cli.ui.terminal import padded, text_width
 
@@ -147,7 +147,7 @@ def step_lines(
 
 def _input_lines(name: str, value: Json, locale: str, plan: Plan | None) -> Iterator[str]:
     """Yields an argument, and the titles of the steps that it comes from."""
-    refs = [found.ref.step for found in find(value) if found.ref is not None]
+    refs = [found.ref.step for found in find_refs(value) if found.ref is not None]
     titles = [plan.by_id[each].title for each in dict.fromkeys(refs) if plan and each in plan.by_id]
     named = ", ".join(safe(clip(title, 60)) for title in titles if title)
     source = f"  ← {named}" if named else ""

@@ -145,8 +145,7 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli) -> None:
 def test_a_plan_with_several_times_becomes_a_schedule_for_each_under_one_approval(cli: Cli) -> None:
     times = {"n": {"daily_at": "09:00"}, "m": {"every_minutes": 60}}
     other = {**NOTE, "id": "m", "inputs": {"text": "again"}}
-    file = cli.write(NOTE, other, schedules=times)
-    waiting = cli.json("run", file, *PY, code=5)
+    waiting = cli.json("run", cli.write(NOTE, other, schedules=times), *PY, code=5)
     assert waiting["status"] == "reviewing"
     words = ("schedule", "add", "--run", waiting["id"], *PY)
     _, out, err = cli(*words, "--json", code=5)
@@ -178,8 +177,7 @@ def test_keep_once_deals_with_what_is_due_and_ends(cli: Cli) -> None:
     past = ("--since", "2026-01-01T00:00", "--until", "2026-01-01T03:00")
     assert cli.json("schedule backfill mine", *past) == []  # intervals begin with the schedule
     add(cli, LOOK, name="daily", every="1d")
-    daily = ("schedule", "change", "daily", "--daily", "01:00", "--missed", "none")
-    assert cli(*daily, *PY)[0] == 0
+    assert cli("schedule", "change", "daily", "--daily", "01:00", "--missed", "none", *PY)[0] == 0
     cli("schedule backfill daily", *past[:3], "2026-01-03T03:00", code=0, err="3 fires queued")
     assert cli("schedule keep --once", *PY)[0] == 0
     rows = cli.json("schedule history daily")
@@ -210,8 +208,7 @@ def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli) -> None:
     line = next(each for each in err.splitlines() if "schedule add --run" in each)
     run, digest = line.split("--run ")[1].split()[0], line.rpartition(" ")[2]
     assert cli.json("schedule list") == []
-    flags = ("--run", run, "--approve-plan", digest)
-    result = cli.json("schedule add", *flags)
+    result = cli.json("schedule add", "--run", run, "--approve-plan", digest)
     assert result["timing"]["cron"] == "0 9 * * 1-5"
     assert result["name"] == "list the files here"
     output = cli.json("show", run)

@@ -106,8 +106,7 @@ def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
         return Reply("", ends="silent")
 
     travel.judge = press_ctrl_c
-    lines = ("Plan a trip", "Find hotels in Rome", "Rome", "/thread")
-    _, out, _ = pipe(*lines, flags=("--json", *PY))
+    _, out, _ = pipe("Plan a trip", "Find hotels in Rome", "Rome", "/thread", flags=("--json", *PY))
     first, stopped, answer, thread = turns(out)
     assert (stopped["exit"], "taken back" in stopped["text"]) == (130, True)
     assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
@@ -140,8 +139,7 @@ def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
     def other() -> None:
         assert main(["ask", "--thread", "last", "why Rome?"]) == 0
 
-    hands = Hands("Find a flight to Rome", other, "why AZ?")
-    monkeypatch.setattr("sys.stdin", hands)
+    monkeypatch.setattr("sys.stdin", Hands("Find a flight to Rome", other, "why AZ?"))
     out = cli("chat", *PY, code=0, err=f"{getpass.getuser()}: why Rome?").out
     assert out.count("Your request says so") == 1  # what the other one was told, once
 
@@ -191,8 +189,7 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     assert cli("threads delete", row["id"])[0] == 4  # nobody was asked
     cli("threads delete", row["id"], "--yes", "--json", code=4, err="is not over")
     cli("runs cancel", result["runs"][-1])
-    run = cli.json("threads show last")["runs"][-1]
-    cli("runs cancel", run)
+    cli("runs cancel", cli.json("threads show last")["runs"][-1])
     assert cli.json("threads delete", row["id"], "--yes")["deleted"] == row["id"]
     assert cli.json("runs") == []
 

@@ -102,8 +102,7 @@ def test_a_plan_is_run_asked_about_and_continued_in_chinese(types: Typed, cli: C
     assert types("answer last --show", *PY) == 0
     assert types("answer last allow", *PY, "--go") == 0
     assert types("report last --evidence") == 0
-    failing = cli.write(LOOK, BROKEN, goal="会失败", name="b.json")
-    assert types("run", failing, *PY) != 0
+    assert types("run", cli.write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
     assert types("runs") == 0
     changed = cli.write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
     for words in (("check", plan, *PY), ("diff", plan, changed), ("show", changed)):

@@ -149,8 +149,7 @@ REFUSED: dict[str, Any] = {
 
 
 def test_a_plan_in_a_dialect_is_checked_by_the_check_command(put: Put, cli: Cli) -> None:
-    name = put("plan.json", [CALL])
-    found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
+    found = cli.json("check", put("plan.json", [CALL]), "--dialect", "sage", "--tools", "tools.py")
     assert (found["ok"], bool(found["hash"])) == (True, True)
     wrong = put("plan.json", [CALL | {"name": "lok"}, 5])
     cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
@@ -159,8 +158,7 @@ def test_a_plan_in_a_dialect_is_checked_by_the_check_command(put: Put, cli: Cli)
 def test_a_plan_in_a_dialect_is_run_by_the_run_command(put: Put, cli: Cli) -> None:
     name = put("plan.json", [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
-    out = cli("run", name, *words, code=0).out
-    assert json.loads(out)["status"] == "done"
+    assert json.loads(cli("run", name, *words, code=0).out)["status"] == "done"
 
 
 def test_a_plan_that_refuses_is_not_run_by_the_run_command(put: Put, cli: Cli) -> None:

@@ -86,8 +86,7 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(cli: Cli, store: Path
 def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 2)
     assert cli.json("store backup copy.db")["runs"] == 2
-    copy = cli.folder / "copy.db"
-    assert copy.stat().st_mode & 0o777 == 0o600
+    assert (cli.folder / "copy.db").stat().st_mode & 0o777 == 0o600
     assert cli("store backup copy.db")[0] == 4
     assert cli("store backup copy.db --force")[0] == 0
     assert cli("store backup", str(store), "--force")[0] == 4
@@ -109,8 +108,7 @@ def test_after_a_restore_nothing_goes_on_by_itself(cli: Cli, store: Path) -> Non
     result = cli.json("store restore copy.db --yes")
     assert result["paused_runs"] == 1
     assert Path(result["kept"]).is_file()
-    output = cli.json("show", str(run))
-    assert "backup" in json.dumps(output)
+    assert "backup" in json.dumps(cli.json("show", str(run)))
     cli("go --all --tools tools.py --no-input")
     assert (cli.folder / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("store verify --all")[0] == 0
@@ -174,8 +172,7 @@ def test_all_but_restore_work_beside_live_runs(
     assert len(rows(store, "SELECT 1 FROM runs")) == int(out)
     assert cli("store verify --all")[0] == 0
     for number in range(3):
-        url = f"sqlite:///copy{number}.db"
-        assert cli("store verify --all --store", url)[0] == 0
+        assert cli("store verify --all --store", f"sqlite:///copy{number}.db")[0] == 0
     assert cli("store restore copy0.db --yes")[0] == 0
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 

@@ -44,8 +44,7 @@ NOTE = {"id": "n", "tool": "note", "inputs": {"text": "{{r.text}}"}}
 def waiting(cli: Cli, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Run a plan, approved as it is, until it asks; gives the run and what was said."""
     cli("run", cli.write(*steps), *PY, "--no-input")
-    digest = cli.json("show last")["hash"]
-    cli("approve last", digest, *PY, "--no-input")
+    cli("approve last", cli.json("show last")["hash"], *PY, "--no-input")
     err = cli("go last", *PY, "--no-input", code=5).err
     run: dict[str, Any] = cli.json("show last")
     return run, err
@@ -90,8 +89,7 @@ def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
     monkeypatch.setenv("COLUMNS", str(columns))
     assert shutil.get_terminal_size().columns == columns
     ask = {"id": "q", "question": text, "options": [FAKE, "allow"]}
-    err = cli("run", cli.write(ask), *PY, "--no-input", code=5).err
-    lines = err.splitlines()
+    lines = cli("run", cli.write(ask), *PY, "--no-input", code=5).err.splitlines()
     assert "The plan asks, in its step q (q):" in lines
     assert not [line for line in lines if line.startswith("Plansmith asks")]
     for line in lines[lines.index("The plan asks, in its step q (q):") + 1 :]:
@@ -212,8 +210,7 @@ def test_a_second_person_is_needed_for_all_items_as_for_one(cli: Cli, letter: Pa
     own.parent.mkdir(parents=True)
     own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
     cli(*words[1:], "--no-input", code=4)
-    run = cli.json("show last")
-    assert len(run["questions"]) == 3
+    assert len(cli.json("show last")["questions"]) == 3
 
 
 def test_files_of_one_answer_are_bound_to_what_was_seen(cli: Cli, letter: Path) -> None:

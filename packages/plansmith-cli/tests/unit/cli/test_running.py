@@ -113,8 +113,7 @@ def test_a_rejected_plan_never_runs(cli: Cli) -> None:
 def test_a_run_that_is_over_is_not_said_to_wait_for_something(cli: Cli) -> None:
     cli("run", cli.write(LOOK), *PY, code=0)
     for words in ("approve last", "answer last yes"):
-        told = cli(words, code=4, err="it is done")
-        assert "waits for" not in told.err
+        assert "waits for" not in cli(words, code=4, err="it is done").err
 
 
 def test_a_file_of_tools_that_ends_the_program_is_named(cli: Cli) -> None:
@@ -133,8 +132,7 @@ def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(cli
 def test_a_question_waits_and_its_answer_goes_on(cli: Cli) -> None:
     use = {"id": "u", "tool": "look", "inputs": {"name": "{{q}}"}}
     err = cli("run", cli.write(ASK, use), *PY, code=5, err=("Which colour?", "│ 2. blue")).err
-    run = run_json(cli)
-    assert f"plansmith answer {run['id']} q ANSWER" in err
+    assert f"plansmith answer {run_json(cli)['id']} q ANSWER" in err
     assert cli("answer last")[0] == 5
     assert cli("answer last nobody red")[0] == 4
     cli("answer last green", code=4, err="not one of red, blue")
@@ -180,8 +178,7 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli) -> None:
     assert cli("go last", *PY)[0] == 5
     edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
     (cli.folder / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    changed = '~ n inputs.text: "hello" -> "other"'
-    cli("runs edit last --file edited.json", *PY, code=0, err=changed)
+    cli("runs edit last --file edited.json", *PY, code=0, err='~ n inputs.text: "hello" -> "other"')
     cli("runs undo last", *PY, err='~ n inputs.text: "other" -> "hello"')
     reason = "caf\udce9"  # a byte that is not UTF-8
     assert cli("runs cancel last --reason", reason)[0] == 0
@@ -215,8 +212,7 @@ def test_a_retry_repeats_only_what_it_has_to(cli: Cli) -> None:
     cli("run", cli.write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
     cli("runs retry last", *PY, code=4, err=("every step is done", "plansmith runs rerun"))
     kept = ("1 of 2 steps are done", "will not run again", "▶ b running")
-    err = cli("runs retry last --from b", *PY, code=0, err=kept).err
-    assert "▶ a running" not in err
+    assert "▶ a running" not in cli("runs retry last --from b", *PY, code=0, err=kept).err
     assert cli("runs retry last", *PY, "--from", "nobody")[0] == 4
 
 
@@ -232,8 +228,7 @@ def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli) -> None:
 
 
 def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(cli: Cli) -> None:
-    words = ["ask", "Sing me a song about rivers", "--model", "rules"]
-    _, out, err = cli(*words, "--json", code=3)
+    _, out, err = cli("ask", "Sing me a song about rivers", "--model", "rules", "--json", code=3)
     result = json.loads(out)
     assert (result["status"], result["plan"]) == ("failed", None)
     assert "no plan could be made" in result["reason"]
@@ -281,8 +276,7 @@ def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli) -> None:
     assert cli("show last")[0] == 2
     cli("run", cli.write(LOOK, goal="first"), *PY)
     cli("run", cli.write(NOTE, goal="second"), *PY)
-    out = cli("runs", code=0).out
-    [first, second] = out.splitlines()
+    [first, second] = cli("runs", code=0).out.splitlines()
     assert ("done" in first, "reviewing" in second) == (True, True)
     assert run_json(cli, first.split()[0])["request"] == "first"
     assert run_json(cli, second.split()[0])["request"] == "second"
@@ -300,8 +294,7 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(cli: Cli, tmp_path: P
     assert "none altered" in cli("store verify")[1]
     assert cli("store verify --all --json")[0] == 0
     assert cli("store doctor")[0] == 0
-    file = tmp_path / "store" / "runs.db"
-    connection = sqlite3.connect(file)
+    connection = sqlite3.connect(tmp_path / "store" / "runs.db")
     connection.execute("UPDATE events SET body = replace(body, 'a', 'b') WHERE position = 2")
     connection.commit()
     connection.close()

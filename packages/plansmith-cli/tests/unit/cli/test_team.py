@@ -150,8 +150,7 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
             cli("team research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):
             cli("run plan.json --tools tools.py")
-    states = {each["status"] for each in cli.json("runs")}
-    assert states == {"running"}
+    assert {each["status"] for each in cli.json("runs")} == {"running"}
     done = cli.json("go --all --tools tools.py")
     assert [each["status"] for each in done] == ["done", "done"]
     assert {name for each in done for name in each["steps"]} == {"a", "find", "say"}
@@ -160,8 +159,7 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
 def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
     cli: Cli,
 ) -> None:
-    words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
-    _, _, err = cli(*words)
+    _, _, err = cli("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, run, digest, *_ = named(err, "approve")
     (cli.folder / "shop.db").rename(cli.folder / "moved.db")
     gone = ("there is no database shop.db", f"plansmith go {run} --team data --db URL")

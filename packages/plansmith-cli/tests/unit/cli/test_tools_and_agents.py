@@ -88,8 +88,7 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None
     (cli.folder / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
     (cli.folder / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
     assert cli("tools approve")[0] == 2  # a stranger's servers are not even offered
-    trusted = cli.json("trust", code=5)["hash"]
-    assert cli("trust --yes", trusted)[0] == 0
+    assert cli("trust --yes", cli.json("trust", code=5)["hash"])[0] == 0
     assert "odd.twice" not in cli("tools list")[1]
     [waiting] = json.loads(cli("tools approve --json", code=5, err="server.py").out)
     assert waiting["kind"] == "server"
@@ -103,8 +102,7 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None
     assert cli("tools approve odd.twice --hash", tool["hash"])[0] == 0
     # Nobody vouches for the server: its tool counts as writing.
     cli("tools call odd.twice", '{"word": "ha"}', "--no-input", code=5)
-    hash_ = cli.json("show last")["hash"]
-    assert cli("approve last", hash_)[0] == 0
+    assert cli("approve last", cli.json("show last")["hash"])[0] == 0
     assert "haha" in str(cli.json("go last")["steps"]["call"]["result"])
     cli("tools revoke odd.twice", code=0, err="odd.twice: no longer approved")
     assert "odd.twice" not in cli("tools list")[1]

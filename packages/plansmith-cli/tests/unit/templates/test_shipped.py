@@ -38,8 +38,7 @@ async def test_every_shipped_template_runs_to_its_end_without_a_model(
         assert [each["name"] for each in listed["ready"]] == NAMES
         assert listed["items"] == []
         for name, parameters in given.items():
-            path = f"/v1/templates/{name}/runs"
-            run = await house.post(path, {"parameters": parameters}, 202)
+            run = await house.post(f"/v1/templates/{name}/runs", {"parameters": parameters}, 202)
             assert run["origin"] == {"kind": "template", "id": f"{name}@1"}
             assert [each for each in run["problems"] if each["severity"] == "error"] == []
             await house.approve(run)
@@ -59,10 +58,8 @@ async def test_a_shipped_template_speaks_the_readers_language_and_cannot_be_remo
         template = await house.get("/v1/templates/csv-chart", headers=chinese)
         assert template["needed"] == ["file", "by", "value"]
         assert template["request"] == "按组汇总表格的一列并画成图"
-        refused = await house.client.delete("/v1/templates/csv-chart")
-        assert refused.status_code == 409
-        missing = await house.client.get("/v1/templates/csv-nothing")
-        assert missing.status_code == 404
+        assert (await house.client.delete("/v1/templates/csv-chart")).status_code == 409
+        assert (await house.client.get("/v1/templates/csv-nothing")).status_code == 404
         wrong = {"parameters": {"file": "sales.csv"}}
         response = await house.client.post("/v1/templates/csv-chart/runs", json=wrong)
         assert response.status_code == 422

@@ -13,7 +13,7 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import escape_text, find, value_text
+from plansmith.plan.refs import escape_text, find_refs, value_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
@@ -217,7 +217,7 @@ def _action_text(step: AnyStep) -> str:
 def _inputs(inputs: Mapping[str, Json]) -> str:
     """Returns inputs without `$literal`, save for data that looks like a reference."""
     data = {name: unwrap_literal(each) for name, each in inputs.items()}
-    odd = [name for name, each in data.items() if any(find(each)) or "{{" in value_text(each)]
+    odd = [name for name, each in data.items() if any(find_refs(each)) or "{{" in value_text(each)]
     return value_text({name: inputs[name] if name in odd else data[name] for name in inputs})
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr
 
 from plansmith import errors
 from plansmith.app import Plansmith
-from plansmith.engine.outcome import named
+from plansmith.engine.outcome import with_class_name
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -189,7 +189,7 @@ class PlanningFlow(BaseFlow):
         return await self._plansmith().get(self._run_id)
 
     async def answer(self, value: Json, *, question: str | None = None) -> Run:
-        """Answers the open question of the run, or the one that is named."""
+        """Answers the open question of the run, or the one that is with_class_name."""
         run = await self.run()
         name = question or next(iter(run.questions), None)
         if name is None:
@@ -339,7 +339,7 @@ class PlanningFlow(BaseFlow):
             index, info = await self._get_current_step_info()
             executor = self.get_executor((info or {}).get("type"))
         except Exception as error:  # a subclass broke before anything was done
-            raise ToolFailed(named(error)) from error
+            raise ToolFailed(with_class_name(error)) from error
         if index is None or info is None:
             await self._stop("the flow has no step to do")
             raise ToolBusy("the flow has no step to do")
@@ -367,7 +367,9 @@ class PlanningFlow(BaseFlow):
             return error
         if isinstance(error, ToolFailed):
             return ToolBusy(error.message, hint=error.hint)
-        return ToolBusy(named(error)) if self.repeatable and not step.agent_ended else error
+        return (
+            ToolBusy(with_class_name(error)) if self.repeatable and not step.agent_ended else error
+        )
 
     async def _stop(self, reason: str, *, finished: bool = False) -> None:
         """Ends the flow after the step that runs; `execute("")` goes on with the plan."""

@@ -12,7 +12,7 @@ from plansmith.formats import native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import Ref, fill, find
+from plansmith.plan.refs import Ref, fill, find_refs
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
@@ -229,7 +229,7 @@ def _is_done(state: StepState) -> bool:
 
 
 def _names(template: Json) -> set[str]:
-    return {found.ref.step for found in find(template) if found.ref is not None}
+    return {found.ref.step for found in find_refs(template) if found.ref is not None}
 
 
 def _filled(template: Json, results: Mapping[str, Json]) -> Json:

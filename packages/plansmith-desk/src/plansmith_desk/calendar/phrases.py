@@ -11,12 +11,7 @@ from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.calendar.moments import in_months, out_of_range
-from plansmith_planner.language.clock import (
-    CHINESE_CLOCK,
-    PARTS,
-    chinese_clock,
-    english_clock,
-)
+from plansmith_planner.language.clock import CHINESE_CLOCK, PARTS, chinese_clock, english_clock
 from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of, number
 from plansmith_planner.language.words import folded
 
@@ -364,11 +359,7 @@ _NAMED: Final = (
     ("good friday, 耶稣受难日", "easter", -2),
     ("easter, easter sunday, 复活节", "easter", 0),
     ("easter monday", "easter", 1),
-    (
-        "chinese new year, lunar new year, spring festival, 春节, 农历新年, 大年初一",
-        "spring",
-        0,
-    ),
+    ("chinese new year, lunar new year, spring festival, 春节, 农历新年, 大年初一", "spring", 0),
     ("chinese new year's eve, 除夕, 大年三十", "spring", -1),
     ("lantern festival, 元宵节", "spring", 14),
     ("dragon boat festival, 端午节, 端午", "dragon", 0),

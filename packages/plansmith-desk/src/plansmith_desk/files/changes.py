@@ -12,7 +12,7 @@ from plansmith.errors import ToolFailed
 from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.refs import fill, find
+from plansmith.plan.refs import fill, find_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
@@ -104,12 +104,16 @@ async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | 
     What it takes from another step is unseen.
     """
     inputs = dict(step.inputs)
-    if not any(find(inputs)):
+    if not any(find_refs(inputs)):
         found = await preview(root, spec, cast("dict[str, Json]", fill(inputs, {})))
         # An earlier step may make what is missing now.
         return None if found is None or found.error else found
     path, is_edit = inputs.get("path"), spec in (tools.APPEND, tools.REPLACE)
-    if not isinstance(path, str) or any(find(path)) or not (is_edit or inputs.get("overwrite")):
+    if (
+        not isinstance(path, str)
+        or any(find_refs(path))
+        or not (is_edit or inputs.get("overwrite"))
+    ):
         return None
     folder = _UnwrittenFolder(root)
     try:
@@ -156,7 +160,7 @@ def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json])
 class SeenFiles:
     """Tools that refuse a call if its files are not as the person saw them who consented to it.
 
-    A call that is made again may also find them as it would leave them: by its own first try.
+    A call that is made again may also find_refs them as it would leave them: by its own first try.
     """
 
     def __init__(self, source: ToolSource, root: Path) -> None:

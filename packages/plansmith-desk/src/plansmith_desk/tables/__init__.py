@@ -67,7 +67,7 @@ class TableTools(ts.ToolSet):
 
         A query is prepared over the real files and its values are looked up; nothing is run.
         """
-        if tool not in self._tools or tool == WRITE.name or refs.find(dict(inputs)):
+        if tool not in self._tools or tool == WRITE.name or refs.find_refs(dict(inputs)):
             return ""
         given = {"tool": tool.partition(".")[2], "inputs": dict(inputs)}
         try:

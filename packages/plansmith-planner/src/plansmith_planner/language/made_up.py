@@ -15,7 +15,7 @@ from plansmith.plan.capability import Tools, ToolSpec, tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import find
+from plansmith.plan.refs import find_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields, ToolStep
 from plansmith_planner.language import word_list
@@ -73,7 +73,7 @@ def _values(
         form = fields.get(name)  # a schema may be just `true`
         known = cast("Mapping[str, Any]", form if isinstance(form, dict) else {})
         fixed = "enum" in known or "const" in known or value == known.get("default")
-        if fixed or any(True for _ in find(value)):
+        if fixed or any(True for _ in find_refs(value)):
             continue
         name_words = set(words(name))
         for place, each in enumerate(value) if isinstance(value, list) else ((None, value),):

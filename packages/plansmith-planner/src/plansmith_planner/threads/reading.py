@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import misfit
+from plansmith.engine.outcome import why_misfit
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
@@ -175,7 +175,7 @@ def guess(text: str, now: Situation) -> tuple[MessageRead, bool]:
     short = len(text) <= 200 and not m.asks(text)
     open_ = [each for each in now.questions if not each.question.options]
     forms = [(each, each.question.answer_schema) for each in open_]
-    free = next((each for each, form in forms if not misfit(form, "some words")), None)
+    free = next((each for each, form in forms if not why_misfit(form, "some words")), None)
     found = free_answer(text, free) if free is not None and short and not m.orders(text) else None
     if free is not None and found is not None:
         if free.guards and not (now.waits_once and _allows(free, text)):
@@ -236,16 +236,16 @@ def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
         return option
     if schema is None:
         return answer if words else None
-    if misfit(schema, "some words"):  # else any words fit, and that needs judgement
+    if why_misfit(schema, "some words"):  # else any words fit, and that needs judgement
         number: Json = None
         plain = answer.replace(",", "") if re.fullmatch(r"[\d,.]+", answer) else answer
         with suppress(ValueError):
             number = json.loads(plain) if len(plain) <= 300 else None
         numeric = isinstance(number, int | float) and math.isfinite(number)
         for each in (number if numeric else None, yes_or_no(answer), answer):
-            if each is not None and not misfit(schema, each):
+            if each is not None and not why_misfit(schema, each):
                 return each
-    return answer if words and not misfit(schema, answer) else None
+    return answer if words and not why_misfit(schema, answer) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:

@@ -281,8 +281,7 @@ def test_what_cannot_be_one_schedule_says_why_and_changes_nothing(text: str, fla
 
 
 def test_what_was_not_said_is_told_as_assumed() -> None:
-    found = read("every Monday check the shop")
-    assert found.assumed == "at 09:00, since no time was said"
+    assert read("every Monday check the shop").assumed == "at 09:00, since no time was said"
     exact = read("every Monday at 9 check the shop", timezone="Europe/Oslo")
     assert (exact.assumed, exact.timing and exact.timing.timezone) == ("", "Europe/Oslo")
 
@@ -306,8 +305,7 @@ async def test_triage_plans_what_is_left_and_carries_the_wish() -> None:
     assert (decided.decision, decided.query) == (Decision.PLAN, "say hello")
     assert str(decided.schedule) == "daily at 09:00 Europe/Oslo"
     assert "every day" not in model.prompts[0][-1].text
-    plain = await triage("say hello")
-    assert plain.schedule is None
+    assert (await triage("say hello")).schedule is None
     only_when = await triage("every day at 9")
     assert (only_when.schedule, only_when.query) == (None, "every day at 9")
 

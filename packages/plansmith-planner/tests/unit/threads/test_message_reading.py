@@ -151,8 +151,7 @@ def test_a_question_for_consent_takes_no_message() -> None:
     asked = waiting(kind="consent", options=("allow", "refuse"))
     now = Situation([asked.run], (), (asked,))
     for text in ("allow", "yes", "ok go ahead"):
-        found = certain(text, now)
-        assert found.kind == "review"
+        assert certain(text, now).kind == "review"
 
 
 @given(text=st.text(max_size=300), guards=st.booleans(), review=st.booleans())
@@ -161,8 +160,7 @@ def test_no_text_is_read_as_an_approval_or_as_the_answer_to_a_decision(
 ) -> None:
     consent = waiting(kind="consent", options=("allow", "refuse"))
     question = waiting(guards=guards, options=("yes", "no"))
-    runs = [question.run, *([REVIEWED] if review else [])]
-    now = Situation(runs, (question,), (consent,))
+    now = Situation([question.run, *([REVIEWED] if review else [])], (question,), (consent,))
     found = read_by_rules(text, now) or guess(text, now)[0]
     assert found.kind in {"request", "answer", "change", "why", "review"}
     if found.kind == "answer":

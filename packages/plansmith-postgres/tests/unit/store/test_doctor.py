@@ -66,8 +66,7 @@ async def test_a_store_that_is_not_there_is_noted_and_memory_needs_no_doctor(pat
 
 async def test_a_run_is_verified_with_the_results_it_mentions() -> None:
     store = MemoryStore()
-    events = finished_run("a", result="result" * 20)[:3]
-    await store.append(events)
+    await store.append(finished_run("a", result="result" * 20)[:3])
     with pytest.raises(JournalDamaged):
         await verify(store, "a")
     await store.put("result" * 20)

@@ -28,10 +28,7 @@ class Log:
     """Writes log lines; hides what looks like a secret, and every text given to `hide`."""
 
     def __init__(
-        self,
-        out: TextIO | None = None,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        self, out: TextIO | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._out = out or sys.stderr
         self._secrets: list[str] = []

@@ -140,12 +140,7 @@ class Notices:
     """The channels of the settings; each sends by itself, so that none holds up another."""
 
     def __init__(
-        self,
-        settings: Mapping[str, NoticeSettings],
-        *,
-        secrets: SecretBox,
-        clock: Clock,
-        log: Log,
+        self, settings: Mapping[str, NoticeSettings], *, secrets: SecretBox, clock: Clock, log: Log
     ) -> None:
         self.channels = {name: Channel(name, each) for name, each in settings.items()}
         self._secrets, self._clock, self._log = secrets, clock, log

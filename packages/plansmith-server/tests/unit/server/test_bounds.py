@@ -11,12 +11,12 @@ import pytest
 from a2a.server.context import ServerCallContext
 from a2a.types import Task, TaskState, TaskStatus
 from starlette.responses import Response
+from tests.flow.test_journals import Counting
 from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
 from plansmith.ports import SHARE, News
-from plansmith.testing import MemoryStore
 from plansmith.testing.contracts import journal
 from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
 from plansmith_server import app as server_app
@@ -99,19 +99,6 @@ async def test_keys_are_of_a_token_not_of_its_name_and_a_viewer_has_none(house: 
             assert "idempotency-replayed" not in answer.headers
 
 
-class CountingStore(MemoryStore):
-    """Counts the events that it returns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = 0
-
-    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        found = await super().events(run, after=after)
-        self.read += len(found)
-        return found
-
-
 async def _batches(reader: EventReader, news: Sequence[News]) -> list[Event]:
     found = list[Event]()
     for start in range(0, len(news), 100):
@@ -124,7 +111,7 @@ async def test_followers_read_each_event_once_and_keep_a_bounded_part(
     monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     monkeypatch.setattr(server_news, "MAX_BYTES", room)
-    store, count = CountingStore(), 5_000
+    store, count = Counting(), 5_000
     events = journal("a", count)
     await store.append(events)
     reader, news = EventReader(store), await store.news(0, limit=count)

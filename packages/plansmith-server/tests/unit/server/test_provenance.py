@@ -29,8 +29,7 @@ def journal(*bodies: e.AnyBody) -> list[e.Event]:
     found: list[e.Event] = []
     for body in bodies:
         last = found[-1] if found else None
-        by = e.Actor(kind="system")
-        found.append(e.next_event(body, run="r", by=by, at=AT, last=last))
+        found.append(e.next_event(body, run="r", by=e.Actor(kind="system"), at=AT, last=last))
     return found
 
 

@@ -67,8 +67,7 @@ def test_an_address_names_only_schemas_of_ours(schema: str) -> None:
 
 
 def test_the_store_of_a_tenant_is_beside_that_of_the_server(tmp_path: Path) -> None:
-    base = f"sqlite:///{tmp_path / 'a b' / 'runs.db'}?synchronous=normal"
-    found = tenant_store(base, "acme_1")
+    found = tenant_store(f"sqlite:///{tmp_path / 'a b' / 'runs.db'}?synchronous=normal", "acme_1")
     assert found.endswith("runs.acme_1.db?synchronous=normal")
     assert open_store(found) is not None
     url = "postgresql://ann:pw@host/db?sslmode=require&schema=plansmith_old"

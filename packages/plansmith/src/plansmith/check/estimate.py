@@ -13,7 +13,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, effect_of
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Cost, Estimate, Measured
+from plansmith.plan.planning import CallUsage, Estimate, Measured
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.plan.summary import KEPT
@@ -24,19 +24,19 @@ else:
     lazy_modules(globals(), statistics="statistics")
 
 
-_GUESS: Final[dict[str, Cost]] = {
-    "tool": Cost(1.5, 0),
-    "agent": Cost(25.0, 6000),
-    "ask": Cost(0.0, 0),
-    "plan": Cost(20.0, 2000),
-    "reply": Cost(4.0, 1200),
+_GUESS: Final[dict[str, CallUsage]] = {
+    "tool": CallUsage(1.5, 0),
+    "agent": CallUsage(25.0, 6000),
+    "ask": CallUsage(0.0, 0),
+    "plan": CallUsage(20.0, 2000),
+    "reply": CallUsage(4.0, 1200),
 }
 # A reply that no model words: its text is ready, or rules show the results.
-_FILLED_IN: Final = Cost(0.1, 0)
+_FILLED_IN: Final = CallUsage(0.1, 0)
 _ITEMS: Final = 5
 
 
-def median_cost(seen: Sequence[Cost]) -> Measured:
+def median_cost(seen: Sequence[CallUsage]) -> Measured:
     """Returns the median time and tokens of earlier calls."""
     return Measured(
         seconds=round(statistics.median([each.seconds for each in seen]), 4),
@@ -121,7 +121,7 @@ class _Calls(msgspec.Struct, frozen=True, gc=False):
     """What a step calls, how often, and how often one after the other."""
 
     name: str
-    guess: Cost
+    guess: CallUsage
     times: int = 1
     rounds: int = 1
     pauses_s: float = 0.0
@@ -151,10 +151,10 @@ class CallTimings:
     """The time and tokens of the last calls of every tool and agent."""
 
     def __init__(self, measured: Mapping[str, Measured] | None = None) -> None:
-        self._costs: dict[str, deque[Cost]] = {}
+        self._costs: dict[str, deque[CallUsage]] = {}
         self._medians: dict[str, Measured] = {}
         for name, each in (measured or {}).items():
-            self.learn({name: [Cost(each.seconds, each.tokens)]})
+            self.learn({name: [CallUsage(each.seconds, each.tokens)]})
 
     def measured(self, names: Iterable[str]) -> dict[str, Measured]:
         """Returns the median cost of each of these tools and agents that was called before."""
@@ -164,7 +164,7 @@ class CallTimings:
                 self._medians[name] = median_cost(self._costs[name])
         return {name: self._medians[name] for name in known}
 
-    def learn(self, calls: Mapping[str, Sequence[Cost]]) -> None:
+    def learn(self, calls: Mapping[str, Sequence[CallUsage]]) -> None:
         """Adds the calls of a run."""
         for name, costs in calls.items():
             known = self._costs.setdefault(name, deque(maxlen=KEPT))

@@ -14,7 +14,7 @@ from plansmith.plan import steps as st
 from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import ITEM, RESERVED, Found, Ref, find, lookup, whole_ref
+from plansmith.plan.refs import ITEM, RESERVED, Found, Ref, find_refs, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
 
 _TEXT: Final = Shape.of({"type": "string"})
@@ -70,7 +70,7 @@ class Flow:
 
     def _item(self, step: st.MapStep, ref: Ref) -> Shape:
         if isinstance(step.over, list):
-            known = step.over and not ref.path and not any(find(step.over))
+            known = step.over and not ref.path and not any(find_refs(step.over))
             return Shape.of({"enum": step.over}) if known else _ANY
         source = self.over(step)
         return source.inside((0,)) if source is not None and source.forms else _ANY
@@ -217,7 +217,7 @@ def _rules(step: st.AnyStep, flow: Flow, within: st.MapStep | None) -> Iterator[
         yield from _condition(step, step.repeat.until, _UNTIL, flow, within)
     for rule in ("otherwise", "on_error"):
         given = getattr(step, rule)
-        if isinstance(given, st.Instead) and any(find(given.value)):
+        if isinstance(given, st.Instead) and any(find_refs(given.value)):
             message = Sentence("'{rule}' is a plain value, which holds no references", rule=rule)
             hint = Sentence("join results with {example}", example='{"$first": […]}')
             yield problem("PS319", message, hint=hint, path=(rule, "value"))
@@ -232,7 +232,7 @@ def _condition(
         yield problem("PS318", flaw.why, hint=hint, path=(*path, *flaw.where))
     if flaws:
         return
-    names = {found.ref.step if found.ref else "" for found in find(condition)}
+    names = {found.ref.step if found.ref else "" for found in find_refs(condition)}
     if not names:
         message = Sentence("the condition is the same in every run: it refers to nothing")
         hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')

@@ -18,9 +18,9 @@ from plansmith.engine.outcome import (
     Failed,
     Outcome,
     error_text,
-    invalid,
-    named,
     question_flaw,
+    why_not_valid,
+    with_class_name,
 )
 from plansmith.engine.units import Unit, cited, named_unit, resolved
 from plansmith.errors import (
@@ -36,7 +36,7 @@ from plansmith.plan.capability import Effect, ToolSpec, effect_of
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.ids import question_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.question_options import UNKNOWN
+from plansmith.plan.question_options import UNKNOWN_OPTIONS
 from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -118,7 +118,9 @@ class Callees:
         """
         match error:
             case TimeoutError():  # its own: what takes too long here is cancelled
-                return self.failure_after_call(unit, named(error), kind="time", again=True)
+                return self.failure_after_call(
+                    unit, with_class_name(error), kind="time", again=True
+                )
             case OutcomeUnknown():
                 why = error_text(error)
                 return self.failure_after_call(unit, why, again=error.again, wait=error.retry_after)
@@ -132,7 +134,7 @@ class Callees:
             case asyncio.CancelledError() | KeyboardInterrupt():
                 raise error
             case _:
-                return self.failure_after_call(unit, named(error))
+                return self.failure_after_call(unit, with_class_name(error))
 
     def late(self, unit: Unit) -> Outcome:
         """Returns the outcome of a call that gave no result within its time limit."""
@@ -188,7 +190,7 @@ class Callees:
             empty = value is None or (isinstance(value, str) and not value.strip())
             return Sentence("the result is empty") if empty else ""
         check = self._validator(unit.step.tool)
-        why = invalid(check, value) if check is not None else ""
+        why = why_not_valid(check, value) if check is not None else ""
         if not why:
             return ""
         return Sentence("the result does not fit the tool's own schema: {reason}", reason=why)
@@ -329,7 +331,7 @@ class RunningCalls:
                 within = Sentence("the call was cancelled from within")
                 outcome = self._callees.failure_after_call(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self._callees.failure_after_call(unit, named(error), again=True)
+            outcome = self._callees.failure_after_call(unit, with_class_name(error), again=True)
         self._deadlines.pop(unit.name, None)
         self._ended(unit.name, outcome)
 
@@ -395,4 +397,6 @@ def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionA
         reason=why,
     )
     question = question_name("unknown", name)
-    return e.QuestionAsked(question=question, text=text, options=UNKNOWN, step=name, kind="unknown")
+    return e.QuestionAsked(
+        question=question, text=text, options=UNKNOWN_OPTIONS, step=name, kind="unknown"
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Failed, misfit
+from plansmith.engine.outcome import Failed, why_misfit
 from plansmith.engine.state import UnitStates
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
@@ -18,13 +18,13 @@ from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplie
 from plansmith.plan.ids import question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.question_options import ALLOW, CONSENT
+from plansmith.plan.question_options import ALLOW, CONSENT_OPTIONS
 from plansmith.plan.refs import (
     RESERVED,
     Ref,
     escape_text,
     fill,
-    find,
+    find_refs,
     is_earlier,
     literal,
     secret_names,
@@ -33,7 +33,7 @@ from plansmith.plan.refs import (
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep
-from plansmith.review.policy import with_surroundings
+from plansmith.review.policy import walk_active_steps
 
 _SHOWN: Final = 2000
 
@@ -109,10 +109,10 @@ class ConsentRules:
         most = step.most or self.most_items
         if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
             return None
-        refs = [found.ref for found in find(step.over) if found.ref is not None]
+        refs = [found.ref for found in find_refs(step.over) if found.ref is not None]
         sources = data_sources(unit, state, refs=refs)
         whole = Plan(steps=(step.model_copy(update={"over": items}),))
-        every = with_surroundings(whole, self.templates) if sources else ()
+        every = walk_active_steps(whole, self.templates) if sources else ()
         acting = [each for each in every if not self.callees.is_read(Unit("", each.step))]
         if not acting:
             return None
@@ -159,7 +159,7 @@ def _question(
     return QuestionAsked(
         question=question_name("consent", unit.name, number),
         text=text,
-        options=CONSENT,
+        options=CONSENT_OPTIONS,
         step=unit.name,
         state=canonical_hash(inputs),
         kind="consent",
@@ -266,7 +266,9 @@ def _require_valid(
     spec = capabilities.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # A tool that is not there is reported when the plan is checked, or the call made.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
-    if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
+    if (spec is not None or isinstance(step, AgentStep)) and (
+        why := why_misfit(schema, dict(values))
+    ):
         raise Refused(f"{Unit('', step).callee}: {why}")
     if _names_secrets(step, values):
         raise Refused(
@@ -317,7 +319,11 @@ def _names_secrets(step: AnyStep, values: Mapping[str, Json]) -> bool:
 
 def _is_kept(step: AnyStep, name: str, value: Json) -> bool:
     """Tells whether an argument stays as the plan wrote it: it names no step, nobody changed it."""
-    if not isinstance(step, ToolStep) or name not in step.inputs or any(find(step.inputs[name])):
+    if (
+        not isinstance(step, ToolStep)
+        or name not in step.inputs
+        or any(find_refs(step.inputs[name]))
+    ):
         return False
     # By their hashes, since 1 and true are equal.
     return canonical_hash(fill(step.inputs[name], {})) == canonical_hash(value)

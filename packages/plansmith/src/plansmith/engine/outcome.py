@@ -60,7 +60,7 @@ def error_text(error: BaseException) -> str:
         return Sentence("it cannot say why")
 
 
-def named(error: BaseException) -> str:
+def with_class_name(error: BaseException) -> str:
     """Returns the message of an error, with its class name unless it is one of Plansmith's."""
     is_ours = isinstance(error, PlansmithError)
     return error_text(error) if is_ours else f"{type(error).__name__}: {error_text(error)}"
@@ -74,15 +74,15 @@ def kept_text(text: object) -> str:
     return clean if len(clean) <= MAX_ERROR else f"{clean[:MAX_ERROR]}…"
 
 
-def misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
+def why_misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
     """Says where and why a value does not fit a schema; empty if it does or nothing can tell."""
     try:
-        return invalid(validator(schema or {}), value)
+        return why_not_valid(validator(schema or {}), value)
     except BadSchema:
         return ""
 
 
-def invalid(check: jsonschema_rs.Validator, value: Json) -> str:
+def why_not_valid(check: jsonschema_rs.Validator, value: Json) -> str:
     """Says where and why a value is not valid; empty if it is or nothing can tell."""
     try:
         try:

@@ -226,7 +226,7 @@ class Ownership:
         claims = await self.states()
         return {run for run in runs if run in claims and claims[run][1] == "alive"}
 
-    async def marked(self, run: Run) -> Run:
+    async def mark_interrupted(self, run: Run) -> Run:
         """Returns the run, marked `interrupted` if it was running and its process is gone."""
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):

@@ -230,7 +230,7 @@ def content_of(value: Json | Content) -> Content:
     return Content(text.decode() if short else hashlib.sha256(text).hexdigest(), text)
 
 
-def hash_in(digest: str) -> str:
+def full_hash(digest: str) -> str:
     """Returns the SHA-256 of a stored text, also of one that stands in its place."""
     is_short = 0 < len(digest) < HASH_DIGITS
     return hashlib.sha256(digest.encode()).hexdigest() if is_short else digest

@@ -71,11 +71,7 @@ def type_name(name: str) -> str:
 
 
 class EventBody(
-    FrozenStruct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
+    FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """What happened. Its `type` comes from the name of the class, and is stored beside it.
 

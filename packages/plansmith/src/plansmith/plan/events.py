@@ -267,7 +267,7 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     @property
     def call_mark(self) -> str:
         """The mark of the inputs; it is stored as `mark` if their keys are in another order."""
-        return self.mark or data.hash_in(self.inputs)[: data.CALL_MARK_DIGITS]
+        return self.mark or data.full_hash(self.inputs)[: data.CALL_MARK_DIGITS]
 
 
 class StepProgressed(StepBody, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from plansmith.plan.data import CALL_MARK_DIGITS
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import differ
 from plansmith.plan.planning import ModelUse
-from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
+from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, permits
 from plansmith.plan.run import (
     BEGUN,
     NOT_STARTED,
@@ -311,7 +311,7 @@ class _Fold:
         if asked.kind not in FOR_PROGRAMS and not timed_out:
             if event.by.kind != "person":
                 raise _misfit(event, f"a {event.by.kind} cannot answer this question")
-            if lets_happen(asked, body.answer):
+            if permits(asked, body.answer):
                 self._require_second_person(event)
         if (limit := asked.limit) is None or body.no_answer:
             return

@@ -82,7 +82,7 @@ def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     return _reach(dependents(graph), starts)
 
 
-def waiting_for(plan: Plan, step: str) -> frozenset[str]:
+def steps_behind(plan: Plan, step: str) -> frozenset[str]:
     """Returns the steps of a plan that directly or indirectly wait for one of them."""
     return _reach(plan.needed_by, [step])
 

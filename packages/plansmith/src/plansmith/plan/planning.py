@@ -17,7 +17,7 @@ from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.steps import AnyStep, ReplyStep
 
 
-class Cost(NamedTuple):
+class CallUsage(NamedTuple):
     """Seconds and tokens of one step or call."""
 
     seconds: float

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 ALLOW: Final = "allow"
 REFUSE: Final = "refuse"
-CONSENT: Final = (ALLOW, REFUSE)
+CONSENT_OPTIONS: Final = (ALLOW, REFUSE)
 CHANGE: Final = "change"  # how the journal calls an answer that allows a call with other values
 GO_ON: Final = "go_on"
 STOP: Final = "stop"
 LIMIT: Final = (GO_ON, STOP)
 DONE: Final = "done"
 NOT_DONE: Final = "not_done"
-UNKNOWN: Final = (DONE, NOT_DONE, "retry")
+UNKNOWN_OPTIONS: Final = (DONE, NOT_DONE, "retry")
 # The answers that permit nothing.
 _REFUSALS: Final = {"consent": REFUSE, "limit": STOP, "unknown": NOT_DONE}
 # Programs may answer the plan's and the planner's questions.
 FOR_PROGRAMS: Final[frozenset[QuestionKind]] = frozenset({"step", "request"})
 
 
-def lets_happen(asked: QuestionAsked, answer: Json) -> bool:
+def permits(asked: QuestionAsked, answer: Json) -> bool:
     """Tells whether an answer to one of Plansmith's own questions permits something."""
     return asked.kind in _REFUSALS and answer != _REFUSALS[asked.kind]

@@ -88,7 +88,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     in_text: bool = False
 
 
-def find(value: Json, where: Path = ()) -> list[Found]:
+def find_refs(value: Json, where: Path = ()) -> list[Found]:
     """Returns every reference in a JSON value; malformed ones have a `flaw`."""
     if isinstance(value, str):
         return _find_in_text(value, where) if "{{" in value else []
@@ -108,7 +108,7 @@ def _find_in(children: Iterable[tuple[str | int, Json]], where: Path) -> list[Fo
     found: list[Found] = []
     for key, child in children:
         if not has_no_refs(child):
-            found += find(child, (*where, key))
+            found += find_refs(child, (*where, key))
     return found
 
 

@@ -150,7 +150,7 @@ NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
 BEGUN: Final = (StepStatus.RUNNING, StepStatus.ASKING)
 UNFINISHED: Final = (*NOT_STARTED, *BEGUN)
 # What another plan may try again.
-RETRIED: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
+UNSUCCESSFUL: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 OVER: Final = (
     RunStatus.DONE,
     RunStatus.PARTLY_DONE,

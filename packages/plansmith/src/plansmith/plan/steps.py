@@ -22,7 +22,7 @@ from plansmith.plan.data import (
     Text,
     Value,
 )
-from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find, is_earlier
+from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find_refs, is_earlier
 
 MAX_ROUNDS: Final = 1000
 MAX_RETRIES: Final = 100
@@ -133,7 +133,7 @@ class StepFields(Record):
         """Every reference of the step, and every failed attempt at one."""
         every: list[Found] = []
         for path, value in self.values_with_refs():
-            every += find(value, path)
+            every += find_refs(value, path)
         return tuple(every)
 
     @cached_property

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from plansmith.plan.planning import Cost, ModelUse, PlanningFigures, Times
+from plansmith.plan.planning import CallUsage, ModelUse, PlanningFigures, Times
 from plansmith.plan.run import Run, RunStatus, StepStatus
 
 # So many calls of a tool or agent are kept of a run.
@@ -56,7 +56,7 @@ class RunSummary:
     times: Times = field(default_factory=Times)
     working: bool = False
     figures: PlanningFigures | None = None
-    calls: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, list[Cost]])
+    calls: Mapping[str, Sequence[CallUsage]] = field(default_factory=dict[str, list[CallUsage]])
     models: Mapping[str, ModelUse] = field(default_factory=dict[str, ModelUse])
     interrupted: bool = False
     damage: str = ""
@@ -137,13 +137,13 @@ def summary_of(run: Run) -> RunSummary:
     )
 
 
-def _calls_of(run: Run) -> dict[str, list[Cost]]:
+def _calls_of(run: Run) -> dict[str, list[CallUsage]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
-    found: dict[str, list[Cost]] = {}
+    found: dict[str, list[CallUsage]] = {}
     done = StepStatus.DONE
     for state in run.steps.values():
         if state.status is done and state.started_at and state.callee:
             took = (state.finished_at or state.started_at) - state.started_at
-            cost = Cost(round(took.total_seconds(), 4), state.tokens)
+            cost = CallUsage(round(took.total_seconds(), 4), state.tokens)
             found.setdefault(state.callee, []).append(cost)
     return {name: costs[-KEPT:] for name, costs in found.items()}

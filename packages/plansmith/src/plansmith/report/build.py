@@ -12,7 +12,7 @@ from plansmith.engine.journal import whole_run
 from plansmith.engine.outcome import was_refused
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_of, hash_in, json_text
+from plansmith.plan.data import Json, content_of, full_hash, json_text
 from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of
@@ -253,7 +253,7 @@ class _Ending:
                 step=name,
                 title=step.title if step else "",
                 callee=(step.callee or step.kind) if step else "",
-                result_hash=hash_in(state.result_hash),
+                result_hash=full_hash(state.result_hash),
                 result=(full if len(full) <= width else _text(_shortened(value)))[:width],
                 characters=len(full),
                 clipped=len(full) > width,

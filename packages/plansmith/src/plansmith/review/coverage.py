@@ -16,7 +16,7 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, Record, canonical_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs, value_line
+from plansmith.plan.refs import ITEM, RESERVED, find_refs, rename_refs, value_line
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
@@ -205,7 +205,7 @@ class PlanCalls:
     def _value(self, value: Json, scope: _Scope) -> str:
         """Returns the hash of a value; references count by the keys of their steps."""
         bound: list[Json] = []
-        for found in find(value):
+        for found in find_refs(value):
             ref = found.ref
             if ref is None or ref.step not in RESERVED:
                 continue

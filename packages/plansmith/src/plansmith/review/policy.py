@@ -13,7 +13,7 @@ from plansmith.plan.capability import Capabilities, Effect, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import RESERVED, find, is_earlier, value_line
+from plansmith.plan.refs import RESERVED, find_refs, is_earlier, value_line
 from plansmith.plan.sentence import Sentence
 from plansmith.review.settings import MAX_ITEMS, ReviewPolicy
 from plansmith.text import clip
@@ -47,7 +47,7 @@ def acting_calls(plan: Plan, capabilities: Capabilities) -> tuple[ActingCall, ..
     """Returns the calls of a plan that change something."""
     return tuple(
         ActingCall(active, active.step.callee, effect)
-        for active in with_surroundings(plan, capabilities.templates)
+        for active in walk_active_steps(plan, capabilities.templates)
         if (effect := capabilities.effect(active.step)) is not Effect.READ
     )
 
@@ -111,7 +111,7 @@ def _how_often(step: st.MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
-    names = {found.ref.step for found in find(step.over) if found.ref is not None}
+    names = {found.ref.step for found in find_refs(step.over) if found.ref is not None}
     # A list that comes from the plan or a person is as long as they want it.
     if all(isinstance(plan.by_id.get(name), st.AskStep) for name in names):
         return Sentence("review.each", list=over)
@@ -120,10 +120,10 @@ def _how_often(step: st.MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
 
 def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[st.AnyStep]:
     """Yields every step that would run, also inside templates and map steps."""
-    return (active.step for active in with_surroundings(plan, templates))
+    return (active.step for active in walk_active_steps(plan, templates))
 
 
-def with_surroundings(
+def walk_active_steps(
     plan: Plan, templates: Mapping[str, Plan], outer: ActiveStep | None = None, depth: int = 0
 ) -> Iterator[ActiveStep]:
     """Yields every step that would run, with what is around it."""
@@ -138,7 +138,7 @@ def with_surroundings(
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within, times)
         yield active
         if inner.kind == "plan" and inner.template in templates and depth < st.MAX_NESTING:
-            yield from with_surroundings(templates[inner.template], templates, active, depth + 1)
+            yield from walk_active_steps(templates[inner.template], templates, active, depth + 1)
 
 
 def _times(step: st.AnyStep) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from plansmith import plugins
 from plansmith.engine.budget import events_after_limit
 from plansmith.engine.consent import after_consent, given_values, read_consent
-from plansmith.engine.outcome import instead_of_result, misfit, on_error
+from plansmith.engine.outcome import instead_of_result, on_error, why_misfit
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.capability import Capabilities, Effect
 from plansmith.plan.data import Json, canonical_hash, content_of, json_text, require_json
-from plansmith.plan.graph import downstream, waiting_for
+from plansmith.plan.graph import downstream, steps_behind
 from plansmith.plan.ids import parent_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import (
@@ -25,8 +25,8 @@ from plansmith.plan.question_options import (
     DONE,
     FOR_PROGRAMS,
     NOT_DONE,
-    UNKNOWN,
-    lets_happen,
+    UNKNOWN_OPTIONS,
+    permits,
 )
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
@@ -136,7 +136,7 @@ async def take_answer(
     if by.kind != "person" and (why := why_only_persons(run, asked, capabilities)):
         message = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(message, hint=ONLY_PERSONS)
-    if lets_happen(asked, value):
+    if permits(asked, value):
         require_second_person(run, by, intake.policy)
         rule = stricter(run.options.second_person, intake.policy.second_person)
         own = given_values(value)
@@ -263,7 +263,7 @@ def guarded(plan: Plan, step: str, capabilities: Capabilities) -> set[str]:
     for level in levels(plan, step, capabilities.templates):
         if level is None:
             return {step}  # the plan around it is not known
-        after = waiting_for(level.plan, level.root) - {level.root}
+        after = steps_behind(level.plan, level.root) - {level.root}
         acting = {name for name in after if _acts(level.plan.by_id[name], capabilities)}
         names |= {f"{level.scope}{name}" for name in acting}
     return names
@@ -354,7 +354,7 @@ def waiting_behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
-    after = waiting_for(run.plan, step)
+    after = steps_behind(run.plan, step)
     return tuple(
         name for name, state in run.steps.items() if name in after and state.status in NOT_STARTED
     )
@@ -410,7 +410,7 @@ def after_answer(
 
 def _require_fitting(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
-        if why := misfit(asked.answer_schema, value):
+        if why := why_misfit(asked.answer_schema, value):
             raise Refused(Sentence("the answer does not fit the question: {why}", why=why))
     elif asked.options and value not in asked.options:
         raise _not_one_of(value, asked.options)
@@ -430,8 +430,8 @@ def _after_unknown(step: str, value: Json, run: Run, capabilities: Capabilities)
         _require_possible_result(step, result, run, capabilities)
         done = e.StepDone(step=step, result=content_of(result).digest)
         return AfterAnswer([done], (result,))
-    if value not in UNKNOWN:
-        raise _not_one_of(json_text(value), UNKNOWN)
+    if value not in UNKNOWN_OPTIONS:
+        raise _not_one_of(json_text(value), UNKNOWN_OPTIONS)
     if value == "retry":
         reason = Sentence("a person wants it tried again")
         return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
@@ -450,7 +450,7 @@ def _require_possible_result(name: str, result: Json, run: Run, capabilities: Ca
     unit = named_unit(run.plan, name, capabilities.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
     schema = capabilities.tools[tool].output_schema if tool in capabilities.tools else None
-    if result is not None and (flaw := misfit(schema, result)):
+    if result is not None and (flaw := why_misfit(schema, result)):
         why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
         raise Refused(why, hint=_RESULT_HINT)
 

@@ -16,7 +16,7 @@ from plansmith.engine.ownership import Ownership
 from plansmith.errors import NotFound, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, hash_in
+from plansmith.plan.data import Json, full_hash
 from plansmith.plan.events import SYSTEM
 from plansmith.plan.fold import with_ready_steps
 from plansmith.plan.ids import Ids, call_key
@@ -174,7 +174,7 @@ class Journals:
         whole = await whole_run(self.store, run, results)
         if results is None:
             journal.keep_results(whole)
-        return await self.ownership.marked(build.with_report(whole, journal.events))
+        return await self.ownership.mark_interrupted(build.with_report(whole, journal.events))
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
@@ -192,7 +192,7 @@ class Journals:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
-        run = await self.ownership.marked(with_ready_steps(journal.run))
+        run = await self.ownership.mark_interrupted(with_ready_steps(journal.run))
         return run, replace(summary_of(journal.run), interrupted=run.interrupted)
 
     async def events(
@@ -304,7 +304,7 @@ def _tombstones(run: Run, by: e.Actor, now: datetime) -> Iterator[Json]:
                 "step": name,
                 "callee": step.callee,
                 "key": call_key(run.id, name, step.call_mark),
-                "inputs": hash_in(step.inputs),
+                "inputs": full_hash(step.inputs),
                 "began_at": step.started_at.isoformat() if step.started_at else "",
                 "deleted_at": now.isoformat(),
                 "deleted_by": by.label,

@@ -14,7 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.ids import is_part
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import NOT_STARTED, RETRIED, Run, StepStatus
+from plansmith.plan.run import NOT_STARTED, UNSUCCESSFUL, Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ContextBlock
@@ -152,7 +152,7 @@ def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
         if is_part(name):
             continue
         line: dict[str, Json] = {"step": name, "status": state.status.value}
-        if state.status in RETRIED:
+        if state.status in UNSUCCESSFUL:
             line["why"] = _WHY[state.error_kind]
         step = run.plan.by_id.get(name) if run.plan else None
         spec = specs.get(step.tool) if isinstance(step, ToolStep) else None

@@ -18,7 +18,7 @@ from plansmith.plan.graph import downstream
 from plansmith.plan.ids import root_of
 from plansmith.plan.plan import Plan, differ
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.run import RETRIED, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import UNSUCCESSFUL, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.review.coverage import BeyondApproval, compare_with_approved
@@ -270,7 +270,7 @@ def _resets_by_planner(run: Run, plan: Plan, again: Collection[str]) -> Iterator
             continue
         if root in again:
             yield from _wait_again(name, state, if_done=name != root)
-        elif state.status in RETRIED and not state.rule:  # not what the old plan passed by
+        elif state.status in UNSUCCESSFUL and not state.rule:  # not what the old plan passed by
             yield e.StepReset(step=name, reason=_PLAN_CHANGED)
 
 
@@ -294,7 +294,7 @@ def _resets_by_person(
 
 
 def _wait_again(name: str, state: StepState, *, if_done: bool) -> Iterator[e.AnyBody]:
-    if state.status in RETRIED or (if_done and state.status is StepStatus.DONE):
+    if state.status in UNSUCCESSFUL or (if_done and state.status is StepStatus.DONE):
         yield e.StepReset(step=name, reason=_PLAN_CHANGED)
     elif state.wakes_at is not None:
         yield e.StepWaits(step=name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused, RunBusy, StaleWriter
-from plansmith.lazy import lazy_modules, uncollected
+from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
@@ -352,7 +352,7 @@ class RunService:
         unplanned: list[str] = []
         for start in range(0, len(names), _BATCH_SIZE):
             some = (self._resume(each, unplanned) for each in names[start : start + _BATCH_SIZE])
-            with uncollected():
+            with gc_paused():
                 resumed += await asyncio.gather(*some, return_exceptions=True)
         for each in unplanned:  # one after the other: a model makes their plans
             resumed += await asyncio.gather(self._resume(each), return_exceptions=True)

@@ -16,7 +16,7 @@ from plansmith.plan.data import Json, call_mark
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import FIRST, FROM, LITERAL, SECRET_MARK, fill, find, literal
+from plansmith.plan.refs import FIRST, FROM, LITERAL, SECRET_MARK, fill, find_refs, literal
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
@@ -282,4 +282,6 @@ def _inputs(
 
 def _is_own_result(undo: Undo, step: str) -> bool:
     """Tells whether an undo uses nothing of other steps: so it fits whatever values were sent."""
-    return all(each.ref is not None and each.ref.step == step for each in find(dict(undo.inputs)))
+    return all(
+        each.ref is not None and each.ref.step == step for each in find_refs(dict(undo.inputs))
+    )

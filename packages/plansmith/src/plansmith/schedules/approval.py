@@ -15,7 +15,7 @@ from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
-from plansmith.review.policy import ActiveStep, with_surroundings
+from plansmith.review.policy import ActiveStep, walk_active_steps
 from plansmith.runs.decisions import ASK_ANOTHER, require_second_person
 from plansmith.schedules.store import ScheduleStore
 
@@ -76,7 +76,7 @@ async def require_second_scheduler(
 def why_not_unattended(plan: Plan, capabilities: Capabilities, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
     calls = [
-        (each.step, _data_of(each)) for each in with_surroundings(plan, capabilities.templates)
+        (each.step, _data_of(each)) for each in walk_active_steps(plan, capabilities.templates)
     ]
     # An agent that only reads, or of which a person said that it may.
     agents = capabilities.agents.items()

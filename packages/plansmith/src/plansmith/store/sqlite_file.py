@@ -95,11 +95,7 @@ def open_database(
         log = path.with_name(f"{path.name}-wal")
         had_log = log.is_file() and log.stat().st_size > 0
         connection = sqlite3.connect(
-            path,
-            timeout=timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=_Held,
+            path, timeout=timeout_s, isolation_level=None, check_same_thread=False, factory=_Held
         )
         # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")

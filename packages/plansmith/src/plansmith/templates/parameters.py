@@ -53,7 +53,7 @@ def _leaves(value: Json, where: str) -> Iterator[Place]:
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _leaves(child, f"{where}[{index}]")
-    elif not isinstance(value, dict) and not list(plan_refs.find(value)):
+    elif not isinstance(value, dict) and not list(plan_refs.find_refs(value)):
         yield Place(where, value)
 
 
@@ -79,7 +79,7 @@ def parametrise(
             raise Refused(why, hint=Sentence("name a value"))
         holder, key = _holder(tree, wheres[0])
         value = holder[key]
-        if any(plan_refs.find(value)):
+        if any(plan_refs.find_refs(value)):
             why = Sentence("{place} is not a value: it comes from another step", place=wheres[0])
             raise Refused(why)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}

@@ -147,8 +147,7 @@ def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
 
 def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> None:
     later = {"id": "b", "tool": "t", "when": {"empty": {"$from": "order", "$path": ["id"]}}}
-    plan = rename_steps(stocked(RULED, later), {"order": "buy", "stock": "store"})
-    text = plan.stored_text
+    text = rename_steps(stocked(RULED, later), {"order": "buy", "stock": "store"}).stored_text
     assert b"{{order" not in text
     assert b'"$from":"order"' not in text
     assert b"{{store.count}}" in text

@@ -18,7 +18,7 @@ from plansmith.plan.refs import (
     earlier_source,
     fill,
     fill_text,
-    find,
+    find_refs,
     is_earlier,
     pieces,
 )
@@ -64,7 +64,7 @@ def test_a_reference_in_text_is_read(text: str, expected: Ref) -> None:
 def test_what_is_no_reference_stays_as_it_is_and_double_braces_are_told(text: str) -> None:
     assert pieces(text) == [text]
     assert fill_text(text, {}) == text
-    flaws = [found.flaw for found in find(text) if found.ref is None]
+    flaws = [found.flaw for found in find_refs(text) if found.ref is None]
     assert len(flaws) == text.count("{{")
     assert all("not a reference" in each for each in flaws)
 
@@ -101,7 +101,7 @@ def test_a_missing_value_is_told_with_what_there_is(reference: str, hint: str) -
     ],
 )
 def test_a_malformed_reference_is_found_and_never_filled(broken: Json) -> None:
-    [found] = find({"x": broken})
+    [found] = find_refs({"x": broken})
     assert found.ref is None
     assert found.where == ("x",)
     assert found.flaw
@@ -112,7 +112,7 @@ def test_a_malformed_reference_is_found_and_never_filled(broken: Json) -> None:
 def test_data_that_looks_like_a_reference_is_kept_apart() -> None:
     data: Json = {"$from": "a", "text": "{{a}}", "$literal": 1}
     assert fill({"x": {"$literal": data}}, {}) == {"x": data}
-    assert list(find({"x": {"$literal": data}})) == []
+    assert list(find_refs({"x": {"$literal": data}})) == []
 
 
 def test_a_result_of_an_earlier_run_is_named_by_run_and_step() -> None:

@@ -268,9 +268,8 @@ def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
 
 
 def test_who_executes_a_run_says_when_no_step_can_start() -> None:
-    assert (
-        next_move(under_way(a=StepStatus.FAILED, b=StepStatus.WAITING), idle=True) == EndOrReplan()
-    )
+    stuck = under_way(a=StepStatus.FAILED, b=StepStatus.WAITING)
+    assert next_move(stuck, idle=True) == EndOrReplan()
     asking = under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY)
     assert next_move(asking, idle=True) == AwaitAnswer(("q",), begun=True)
 

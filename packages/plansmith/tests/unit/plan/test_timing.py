@@ -184,8 +184,7 @@ def test_fires_are_in_order_and_the_same_wherever_one_starts_to_look(
         just_before = times[0] - timedelta(microseconds=1)
         if just_before >= after:
             assert next_fires(timing, after=just_before, anchor=anchor) == [times[0]]
-        found = last_due(timing, after=after, until=times[-1], anchor=anchor)
-        assert found == times[-1]
+        assert last_due(timing, after=after, until=times[-1], anchor=anchor) == times[-1]
 
 
 @given(CRONS, st.sampled_from(ZONES), MOMENTS)

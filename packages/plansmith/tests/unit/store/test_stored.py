@@ -78,8 +78,7 @@ def journals(draw: st.DrawFn) -> list[Event]:
     for _ in range(draw(st.integers(1, 20))):
         text = draw(TEXT)
         shapes: list[Json] = [text, {"x": text}, [text, text]]
-        content = content_of(draw(st.sampled_from(shapes)))
-        digest = content.digest
+        digest = content_of(draw(st.sampled_from(shapes))).digest
         bodies: list[AnyBody] = [
             RunCreated(request=text),
             RunResumed(),

@@ -80,8 +80,7 @@ def test_a_value_is_taken_out_wherever_it_is_named_and_the_tool_says_its_type() 
     assert bound.by_id["w"].to_json()["inputs"] == {"city": "Rome", "unit": "F"}
     assert bound.by_id["n"].to_json()["inputs"]["deep"][0] == {"n": 4}  # type: ignore[index, call-overload]
     assert "Tell of Rome: {{w}}, not of Oslofjord" in str(bound.to_json())
-    again = bind(made.plan, {"city": "Oslo", "unit": "C", "n": 3})
-    assert again == OSLO
+    assert bind(made.plan, {"city": "Oslo", "unit": "C", "n": 3}) == OSLO
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,7 @@ def test_the_plugins_fixture_complains_of_left_over_answers(pytester: pytest.Pyt
     pytester.makeconftest('pytest_plugins = ["plansmith.testing.plugin"]')
     pytester.makepyfile("def test_it(scripted): scripted('left over')")
     options = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:asyncio")
-    result = pytester.runpytest_inprocess(*options)
-    result.assert_outcomes(passed=1, errors=1)
+    pytester.runpytest_inprocess(*options).assert_outcomes(passed=1, errors=1)
 
 
 async def test_a_recorded_call_plays_back_piece_by_piece_the_same(tmp_path: Path) -> None:

@@ -161,8 +161,7 @@ for _ in range(8):
         time.sleep(60)
 time.sleep(60)
 """
-    outcome = await run(code)
-    assert "bytes of memory together" in outcome.stopped
+    assert "bytes of memory together" in (await run(code)).stopped
 
 
 @pytest.mark.usefixtures("grouped")

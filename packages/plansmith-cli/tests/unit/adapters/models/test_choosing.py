@@ -89,8 +89,7 @@ async def test_a_server_without_a_usable_model_is_passed_by(says: object, flaw: 
 
 async def test_dead_and_refusing_servers_are_passed_by_with_the_reason() -> None:
     with serving("/v1/models", says={}, status=401) as url:
-        places = [Place("llama.cpp", dead_url()), Place("vLLM", url)]
-        dead, refusing = await ask_servers(places)
+        dead, refusing = await ask_servers([Place("llama.cpp", dead_url()), Place("vLLM", url)])
     assert (dead.flaw, refusing.flaw) == ("no server there", "answers with status 401")
 
 
@@ -98,8 +97,7 @@ async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(
     shelf: EmbeddedShelf,
 ) -> None:
     with serving() as url, server("vLLM") as place:
-        silent = Place("llama.cpp", url)
-        choice = await choose({}, shelf=shelf, places=[silent, place], limit_s=0.3)
+        choice = await choose({}, shelf=shelf, places=[Place("llama.cpp", url), place], limit_s=0.3)
     assert choice.model == "openai:Qwen/Qwen3-8B"
     assert choice.tried[1].flaw == "said nothing within 0.3 s"
 

@@ -253,8 +253,7 @@ def test_the_engine_prepares_its_file_tells_it_and_names_states_by_it(
     again = engine_of(prepared, cache)
     assert not any("preparing" in each for each in heard(again))
     assert {each.name for each in cache.folder.glob("*.state")} == states
-    plain = Engine(ModelFolder().path(toy), context=256, threads=1, cache=cache)
-    heard(plain)
+    heard(Engine(ModelFolder().path(toy), context=256, threads=1, cache=cache))
     assert len({each.name for each in cache.folder.glob("*.state")}) == len(states) + 1
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from plansmith.formats.native import closed, plan_schema
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import escape_text, find, literal
+from plansmith.plan.refs import escape_text, find_refs, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
@@ -194,7 +194,7 @@ def _tool_of(step: AnyStep) -> str | None:
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
     if isinstance(step, ToolStep):
         habits.step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
-        if refs := [str(each.ref) for each in find(step.inputs) if each.ref]:
+        if refs := [str(each.ref) for each in find_refs(step.inputs) if each.ref]:
             notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
         return {name: unwrap_literal(each) for name, each in step.inputs.items()}
     if isinstance(step, ReplyStep):

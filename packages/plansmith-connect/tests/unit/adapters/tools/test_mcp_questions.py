@@ -354,8 +354,7 @@ async def test_a_reply_that_makes_no_sense_fails_its_call(body: bytes, why: str)
 
 async def test_a_redirect_to_another_place_is_not_followed() -> None:
     away = "location: http://169.254.169.254/latest\r\n"
-    failed = await failure(sends(http(307, b"", JSON, away)))
-    assert "not followed" in str(failed)
+    assert "not followed" in str(await failure(sends(http(307, b"", JSON, away))))
 
 
 async def test_a_server_that_cannot_be_reached_is_told_and_found_when_it_is_back() -> None:

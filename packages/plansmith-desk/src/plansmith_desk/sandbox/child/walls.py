@@ -351,10 +351,7 @@ def refuse_calls() -> None:
 
 
 def _filter(machine: _Machine) -> list[bytes]:
-    code = [
-        _op(_LOAD, _ARCH),
-        *_if(_EQUAL, machine.arch, (), else_=[_op(_RETURN, _KILL)]),
-    ]
+    code = [_op(_LOAD, _ARCH), *_if(_EQUAL, machine.arch, (), else_=[_op(_RETURN, _KILL)])]
     refuse = [_op(_RETURN, _REFUSE | errno.EPERM)]
     unknown = [_op(_RETURN, _REFUSE | errno.ENOSYS)]
     code.append(_op(_LOAD, _NUMBER))

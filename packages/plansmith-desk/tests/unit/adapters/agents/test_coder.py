@@ -64,8 +64,7 @@ async def test_code_runs_on_the_inputs_and_its_files_are_handed_over(tmp_path: P
 
 async def test_files_of_one_run_are_there_in_the_next_and_of_another_agent_too() -> None:
     first = runs("open('a.txt', 'w').write(open('b.txt').read() + '!')")
-    second = runs("print(open('a.txt').read())")
-    agent = made(first, second, finish(expects="hello!"))
+    agent = made(first, runs("print(open('a.txt').read())"), finish(expects="hello!"))
     result = await work(agent, files=[{"name": "b.txt", "text": "hello"}])
     assert [each["name"] for each in result["files"]] == ["a.txt"]
 

@@ -227,8 +227,7 @@ async def test_an_agent_changes_no_more_than_its_card_says(
     assert ledger.written == written
     assert all(key.startswith("k/") for key in ledger.keys)
     aside = "burn, write" if spec is READ else "burn"
-    sentence = f"You may not use these, since they change things: {aside}"
-    assert sentence in model.prompts[0][1].text
+    assert f"You may not use these, since they change things: {aside}" in model.prompts[0][1].text
 
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
@@ -489,8 +488,7 @@ async def test_a_second_try_that_fails_leaves_the_first_result(failure: Exceptio
     ],
 )
 async def test_a_reflection_that_fails_changes_nothing(judgement: Any) -> None:
-    worker = Worker([FIRST])
-    assert await reflected(worker, judgement) == FIRST
+    assert await reflected(Worker([FIRST]), judgement) == FIRST
 
 
 async def test_the_answer_of_a_person_is_for_the_first_try_alone() -> None:

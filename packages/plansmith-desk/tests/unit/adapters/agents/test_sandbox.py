@@ -166,8 +166,7 @@ async def test_code_has_no_rights_to_gain() -> None:
 
 @walled
 async def test_one_process_gets_no_more_memory_than_the_limit() -> None:
-    outcome = await run(f"x = bytearray({300 * MEGABYTE})")
-    assert outcome.stderr.strip().endswith("MemoryError")
+    assert (await run(f"x = bytearray({300 * MEGABYTE})")).stderr.strip().endswith("MemoryError")
 
 
 HELD = f"held = b'x' * {90 * MEGABYTE}; time.sleep(60)"
@@ -208,8 +207,7 @@ async def test_code_that_takes_too_much_is_stopped(
 
 @walled
 async def test_of_endless_output_the_beginning_and_the_end_are_kept() -> None:
-    code = "print('begin')\nfor _ in range(2000): print('x' * 1000)\nprint('end')"
-    outcome = await run(code)
+    outcome = await run("print('begin')\nfor _ in range(2000): print('x' * 1000)\nprint('end')")
     assert outcome.ok
     assert outcome.stdout.startswith("begin\n")
     assert outcome.stdout.endswith("end\n")

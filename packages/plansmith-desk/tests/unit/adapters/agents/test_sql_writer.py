@@ -131,8 +131,7 @@ async def test_an_answer_that_is_no_statement_is_asked_for_again(shop: str) -> N
 
 async def test_rows_that_are_cut_are_told(shop: str) -> None:
     model = ScriptedModel(sql("SELECT id FROM orders ORDER BY id"))
-    agent = sql_writer(model=model, database=shop, limits=RowLimits(rows=2, most_rows=2))
-    found = await ask(agent)
+    found = await ask(sql_writer(model=model, database=shop, limits=RowLimits(rows=2, most_rows=2)))
     assert len(found["rows"]) == 2
     assert found["more"]
     assert any("there are more" in note for note in found["notes"])
@@ -248,8 +247,7 @@ async def test_it_is_given_what_searches_and_fetches_and_nothing_that_changes_th
         calls("web_fetch", url=url),
         calls("finish", text="It rains.", citations=[{"url": url, "quote": "it rains"}]),
     )
-    result = await work(model, source)
-    assert result["citations"] == [{"url": url, "quote": "it rains"}]
+    assert (await work(model, source))["citations"] == [{"url": url, "quote": "it rains"}]
     assert "they change things: fetch_and_post" in model.prompts[0][1].text
     sentence = "Available tools: 'advise', 'ask_the_web', 'finish', 'web_fetch'"
     assert sentence in model.prompts[1][-1].text

@@ -126,8 +126,7 @@ async def in_time(call: Any) -> Any:
 async def test_a_pipe_given_as_a_document_is_left_out_and_not_waited_for(pipe: Path) -> None:
     (pipe.parent / "real.md").write_text("# Bolts")
     for paths in ([pipe, pipe.parent / "real.md"], [pipe.parent]):
-        source = DocumentSource(paths)
-        blocks = await in_time(source.gather("bolts", token_limit=500))
+        blocks = await in_time(DocumentSource(paths).gather("bolts", token_limit=500))
         assert "Bolts" in blocks[0].text
 
 
@@ -148,8 +147,7 @@ async def test_a_pipe_in_a_folder_of_tables_and_files_is_refused(pipe: Path) -> 
     ):
         with pytest.raises(ToolFailed):
             await in_time(call)
-    found = await in_time(files.call("files.search", {"text": "x"}, Call(key="k")))
-    assert found["files"] == []
+    assert (await in_time(files.call("files.search", {"text": "x"}, Call(key="k"))))["files"] == []
     brief = FolderBrief(pipe.parent)
     assert await in_time(brief.gather("what is in sales.csv", token_limit=500)) == []
 
@@ -269,7 +267,6 @@ async def test_planted_text_stays_data_from_the_disk_to_the_prompt(
     ]
     for (title, before), (_, after) in zip(plain, spiked, strict=True):
         if title == "database table":
-            kept = [line for line in after if not line.startswith("  ")]
-            assert len(kept) == len(before), title
+            assert len([line for line in after if not line.startswith("  ")]) == len(before), title
     assert not set("\x1b\r\u2028\x85\u202e\u200b") & set(text)
     assert text in render("summary", words="9", conversation=text)

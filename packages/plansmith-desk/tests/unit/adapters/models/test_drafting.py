@@ -121,8 +121,7 @@ async def specs(tmp_path: Path) -> list[ToolSpec]:
 
 def task(request: str, specs: list[ToolSpec], folder: str = FOLDER, **more: Any) -> DraftTask:
     known = (ContextBlock("folder", folder), ContextBlock("documents", "a handbook"))
-    tools = offered_tools(map(offered, specs))
-    return DraftTask(request, tools, known=known, now=NOW, **more)
+    return DraftTask(request, offered_tools(map(offered, specs)), known=known, now=NOW, **more)
 
 
 def test_a_tool_reads_like_the_head_of_a_function_on_one_line() -> None:

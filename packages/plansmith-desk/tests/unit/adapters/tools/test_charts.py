@@ -69,8 +69,7 @@ async def test_a_line_has_a_gap_where_a_value_is_missing(tmp_path: Path) -> None
 
 
 async def test_a_line_over_numbers_goes_from_left_to_right(tmp_path: Path) -> None:
-    rows = [{"x": x, "y": x * x} for x in (3, 1, 2)]
-    await use(tmp_path, kind="line", rows=rows, x="x", y="y")
+    await use(tmp_path, kind="line", rows=[{"x": x, "y": x * x} for x in (3, 1, 2)], x="x", y="y")
     path = str(next(each for each in draw_chart(tmp_path).iter(f"{SVG}path")).get("d"))
     places = [float(part.split()[0]) for part in path[1:].split("L")]
     assert places == sorted(places)
@@ -84,8 +83,7 @@ async def test_a_point_for_every_pair(tmp_path: Path) -> None:
 
 async def test_shares_are_of_the_whole_and_small_ones_are_joined(tmp_path: Path) -> None:
     rows = [{"k": f"K{n}", "v": n + 1} for n in range(20)]
-    done = await use(tmp_path, kind="pie", rows=rows, x="k", y="v")
-    assert "9 smallest" in done["notes"][0]
+    assert "9 smallest" in (await use(tmp_path, kind="pie", rows=rows, x="k", y="v"))["notes"][0]
     shares = tips(draw_chart(tmp_path), "path")
     assert len(shares) == 12
     assert "other: 45 (21.4%)" in shares
@@ -218,15 +216,13 @@ async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_p
     assert (again["path"], again["created"], again["changed"]) == ("chart-2.svg", False, False)
     (tmp_path / "chart-3.svg").symlink_to(tmp_path / "nowhere")
     (tmp_path / "chart-4.svg").mkdir()
-    other = await draw_alone(tmp_path, rows=[{"a": "x", "n": 2}])
-    assert other["path"] == "chart-5.svg"
+    assert (await draw_alone(tmp_path, rows=[{"a": "x", "n": 2}]))["path"] == "chart-5.svg"
     assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
 
 
 async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_path: Path) -> None:
     rows: Any = [{"order_id": 7, "name": "x", "Unit Price": 2.5, "units": 1}]
-    bars = await draw_alone(tmp_path, rows=rows)
-    assert "of Unit Price, units by name" in bars["description"]
+    assert "of Unit Price, units by name" in (await draw_alone(tmp_path, rows=rows))["description"]
     pie = await draw_alone(tmp_path, rows=rows, kind="pie")
     assert "of units by name" in pie["description"]
     assert "last column of numbers" in pie["notes"][0]

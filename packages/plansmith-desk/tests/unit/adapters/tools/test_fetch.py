@@ -148,8 +148,7 @@ async def test_a_page_is_read_as_text(server: Server) -> None:
 
 async def test_json_comes_as_data(server: Server) -> None:
     url = server.says("/data", b'{"a": [1, 2]}', "Content-Type: application/json")
-    found = await fetch(server, url)
-    assert found["data"] == {"a": [1, 2]}
+    assert (await fetch(server, url))["data"] == {"a": [1, 2]}
     broken = server.says("/broken", b'{"a": ', "Content-Type: application/json")
     assert "is not" in (await fetch(server, broken))["notes"][0]
     deep = server.says("/deep", b"[" * 5000, "Content-Type: application/json")
@@ -261,8 +260,7 @@ async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes) -> 
     [("404 Not Found", False), ("403 No", False), ("429 Slow", True), ("503 Later", True)],
 )
 async def test_errors_of_the_server_are_told(server: Server, status: str, busy: bool) -> None:
-    heads = ("Content-Type: text/plain", "Retry-After: 7")
-    url = server.says("/e", b"oops", *heads, status=status)
+    url = server.says("/e", b"oops", "Content-Type: text/plain", "Retry-After: 7", status=status)
     with pytest.raises(ToolFailed, match=status[:3]) as error:
         await fetch(server, url)
     assert getattr(error.value, "retry_after", None) == (7.0 if busy else None)
@@ -440,11 +438,9 @@ def test_no_text_makes_more_of_an_address_than_it_is(text: str) -> None:
     ids=lambda html: html[:8],
 )
 def test_pages_made_to_be_slow_come_to_an_end(html: str) -> None:
-    page = page_of(html, "http://x/", seconds=0.3)
-    assert len(page.text) <= 3 * len(html)
+    assert len(page_of(html, "http://x/", seconds=0.3).text) <= 3 * len(html)
 
 
 @given(st.text(st.sampled_from("<>/ab=\"' !-&;pre\n"), max_size=200))
 def test_no_markup_breaks_the_reader(html: str) -> None:
-    page = page_of(html, "http://x/", seconds=5.0)
-    assert page.complete
+    assert page_of(html, "http://x/", seconds=5.0).complete

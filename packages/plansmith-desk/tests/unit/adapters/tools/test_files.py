@@ -67,8 +67,7 @@ async def test_one_plural_finds_the_singular_too_and_says_so(folder: Path) -> No
 
 
 async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path) -> None:
-    limits = FileToolLimits(files=1)
-    listed = await use(folder, "files.list", limits, folder=".")
+    listed = await use(folder, "files.list", FileToolLimits(files=1), folder=".")
     assert [each["path"] for each in listed["files"]] == ["a.txt"]
     assert listed["left_out"] == 1
 
@@ -325,8 +324,7 @@ def test_a_folder_swapped_for_a_link_meanwhile_leads_nowhere(work: Path) -> None
 
 
 async def test_text_is_added_on_a_line_of_its_own(work: Path) -> None:
-    first = await change(work, "files.append", path="log.txt", text="a")
-    assert first["created"]
+    assert (await change(work, "files.append", path="log.txt", text="a"))["created"]
     await change(work, "files.append", path="log.txt", text="b\n")
     await change(work, "files.append", path="log.txt", text="c")
     assert (work / "log.txt").read_text(encoding="utf-8") == "a\nb\nc"

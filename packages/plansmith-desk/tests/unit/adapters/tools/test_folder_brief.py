@@ -189,11 +189,9 @@ async def test_a_view_that_never_ends_hides_no_other_table_from_the_brief(tmp_pa
         shop.execute("CREATE TABLE orders (id INTEGER)")
         shop.execute("INSERT INTO orders VALUES (7)")
         shop.commit()
-    brief = await lines(tmp_path, "hello")
-    assert brief == ["shop.db/endless", "shop.db/orders: id (7)"]
+    assert await lines(tmp_path, "hello") == ["shop.db/endless", "shop.db/orders: id (7)"]
 
 
 async def test_the_brief_tells_files_by_name_once_its_time_is_over(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Title")
-    late = Reading(Folder(tmp_path), seconds=0)
-    assert entries_of("a.txt", 5, late) is None
+    assert entries_of("a.txt", 5, Reading(Folder(tmp_path), seconds=0)) is None

@@ -51,8 +51,7 @@ async def test_a_file_is_renamed_or_moved_into_a_folder(folder: Path) -> None:
     assert named == {"path": "new/deep/z.txt", "from": "a.txt"}
     assert content(folder / "new/deep/z.txt") == "one"
     assert not (folder / "a.txt").exists()
-    moved = await use(folder, "files.move", path="b.txt", to="sub")
-    assert moved["path"] == "sub/b.txt"
+    assert (await use(folder, "files.move", path="b.txt", to="sub"))["path"] == "sub/b.txt"
     assert (await use(folder, "files.move", path="sub/b.txt", to="made/"))["path"] == "made/b.txt"
     assert (await use(folder, "files.move", path="made/b.txt", to="."))["path"] == "b.txt"
     assert content(folder / "b.txt") == "two"

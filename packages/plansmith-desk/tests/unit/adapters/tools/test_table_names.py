@@ -80,8 +80,7 @@ async def test_a_text_that_looks_like_a_part_of_a_query_stays_a_text(
     folder: Path, text: str
 ) -> None:
     query = f"SELECT '{text}' AS a FROM staff.json, sales_2026 WHERE staff.name = 'Ann' LIMIT 1"
-    found = await use(folder, "sql", query=query)
-    assert found["rows"] == [{"a": text.replace("''", "'")}]
+    assert (await use(folder, "sql", query=query))["rows"] == [{"a": text.replace("''", "'")}]
 
 
 async def test_texts_are_compared_in_any_letter_case_unless_case_tells_them_apart(

@@ -275,8 +275,7 @@ async def test_no_text_of_a_table_is_a_formula_and_numbers_stay(tmp_path: Path) 
 
 async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> None:
     rows = [{"a": "=HYPERLINK(1)", "b": True, "c": -5}, {"a": "-5", "b": None, "c": 0.5}]
-    done = await use(tmp_path, "write", path="out/x.csv", rows=rows)
-    assert "1 texts" in done["notes"][0]
+    assert "1 texts" in (await use(tmp_path, "write", path="out/x.csv", rows=rows))["notes"][0]
     text = (tmp_path / "out/x.csv").read_text(encoding="utf-8")
     assert text == "a,b,c\n'=HYPERLINK(1),true,-5\n-5,,0.5\n"
     await use(tmp_path, "write", path="x.json", rows=rows, columns=["c"])
@@ -359,8 +358,7 @@ async def test_a_query_keeps_the_digits_that_its_tables_write(tmp_path: Path) ->
     top = await use(tmp_path, "top", table="o", column="amount", count=1)
     assert str(top["rows"][0]["amount"]) == "55.00"
     for ending, cells in (("csv", "2,55.00\n"), ("md", "| 2 | 55.00 |"), ("json", "55.00")):
-        columns = ["id", "paid"]
-        await use(tmp_path, "write", path=f"out.{ending}", rows=rows, columns=columns)
+        await use(tmp_path, "write", path=f"out.{ending}", rows=rows, columns=["id", "paid"])
         assert cells in (tmp_path / f"out.{ending}").read_text(encoding="utf-8")
     await use(tmp_path, "export", table="o", path="copy.csv")
     assert (tmp_path / "copy.csv").read_text() == (tmp_path / "o.csv").read_text()
@@ -431,8 +429,7 @@ async def test_a_table_of_a_database_is_described_grouped_ordered_and_exported(s
     described = await use(shop, "describe", table="shop.db/orders")
     kinds = {each["name"]: each["type"] for each in described["columns"]}
     assert kinds["day"] == "date"
-    top = await use(shop, "top", table="orders", column="total", count=1)
-    assert top["rows"][0]["id"] == 1
+    assert (await use(shop, "top", table="orders", column="total", count=1))["rows"][0]["id"] == 1
     groups = await use(shop, "group", table="orders", by="month", value="total")
     assert groups["rows"] == [
         {"month": "2026-01", "sum_total": 10.1},

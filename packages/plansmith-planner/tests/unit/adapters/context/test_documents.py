@@ -226,8 +226,7 @@ def test_a_comment_in_source_code_is_no_heading() -> None:
 def test_no_line_is_lost_and_every_range_is_right(
     lines: list[str], size: int, overlap: int
 ) -> None:
-    text = "\n".join(lines)
-    found = chunks(text, size=size, overlap=overlap)
+    found = chunks("\n".join(lines), size=size, overlap=overlap)
     covered = {number for chunk in found for number in range(chunk.first, chunk.last + 1)}
     assert {number for number, line in enumerate(lines, 1) if line.strip()} <= covered
     for chunk in found:

@@ -115,8 +115,7 @@ async def test_tools_keep_names_that_providers_take_and_get_stable_ones_else() -
 
 
 async def test_thinking_shows_as_empty_pieces_only() -> None:
-    deltas = await heard(Reply("4", thinks="two and two"))
-    assert deltas[:-1] == [TextDelta(""), TextDelta("4")]
+    assert (await heard(Reply("4", thinks="two and two")))[:-1] == [TextDelta(""), TextDelta("4")]
 
 
 @pytest.mark.parametrize("output", ["json_schema", "tool", "text"])
@@ -217,8 +216,7 @@ async def test_servers_may_refuse_tools_in_their_own_words(refusal: Refusal) -> 
 
 
 async def test_another_failure_is_no_refusal_of_a_mode() -> None:
-    broken = await failure(Refusal(500, "out of memory"), schema=SCHEMA)
-    assert isinstance(broken, ModelBusy)
+    assert isinstance(await failure(Refusal(500, "out of memory"), schema=SCHEMA), ModelBusy)
 
 
 # Failures
@@ -301,8 +299,7 @@ async def test_what_is_no_chat_answer_is_busy(answer: Any) -> None:
     "data", ["5", "null", '{"choices": 7}', '{"choices": [{"delta": {"tool_calls": [7]}}]}']
 )
 async def test_chunks_of_a_wrong_shape_fail_as_a_model_fails(data: str) -> None:
-    wrong = await failure(Page(f"data: {data}\n\n", SSE))
-    assert "openai:test" in str(wrong)
+    assert "openai:test" in str(await failure(Page(f"data: {data}\n\n", SSE)))
 
 
 async def test_a_server_that_is_not_there_is_busy_and_says_where_to_look() -> None:
@@ -403,8 +400,7 @@ async def test_ollama_is_found_where_its_own_variable_says(monkeypatch: pytest.M
 
 
 async def test_a_server_that_keeps_its_counts_to_itself_leaves_the_cost_unknown() -> None:
-    done = (await heard(Reply("ok", input_tokens=None)))[-1]
-    assert done == ModelDone(Usage(cost=None), "test")
+    assert (await heard(Reply("ok", input_tokens=None)))[-1] == ModelDone(Usage(cost=None), "test")
 
 
 async def test_the_limit_of_a_prompt_reaches_the_server() -> None:

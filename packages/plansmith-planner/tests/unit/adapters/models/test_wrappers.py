@@ -120,8 +120,7 @@ async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
 @pytest.mark.parametrize(("wish", "wait"), [(7.0, 7.0), (0.1, 0.5), (900.0, 60.0), (None, 0.5)])
 async def test_the_providers_wish_is_kept_up_to_a_limit(wish: Any, wait: float) -> None:
     clock = HastyClock()
-    busy = ScriptedModel(ModelBusy("1", retry_after=wish), "fine")
-    await answer_of(retrying(busy, clock))
+    await answer_of(retrying(ScriptedModel(ModelBusy("1", retry_after=wish), "fine"), clock))
     assert clock.slept == [wait]
 
 

@@ -190,8 +190,7 @@ async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: F
     search = Background([FakeTools(searching("web", "x"))], fake_clock)
     context = await gathered(600, known, source, search, clock=fake_clock)
     assert source.asked == []
-    titles = [block.title for block in context.blocks]
-    assert titles == ["changes the person asks for"]
+    assert [block.title for block in context.blocks] == ["changes the person asks for"]
     assert rough_count(context.text) <= 600
     assert {"Blocks", "conversation so far"} <= set(fences(context.text)[-1][2].splitlines())
     assert any("no room is left for Blocks" in note for note in context.notes)
@@ -297,8 +296,7 @@ async def test_the_limit_is_kept_for_any_blocks(
 
 async def test_the_same_things_known_give_the_same_text(fake_clock: FakeClock) -> None:
     first = await gather_context("x", **everything(str, fake_clock))
-    again = await gather_context("x", **everything(str, fake_clock))
-    assert first == again
+    assert first == await gather_context("x", **everything(str, fake_clock))
     await fake_clock.advance(60)
     later = await gather_context("x", **everything(str, fake_clock))
     before_time = first.text.index("<", first.text.rindex("changes the person asks for"))

@@ -103,8 +103,7 @@ async def test_a_name_is_never_taken_by_another_agent(tmp_path: Path) -> None:
         await registry(tmp_path).add(liar.url)
         with pytest.raises(Refused, match="there is another agent 'liar'"):
             await registry(tmp_path).add(other.url)
-        added = await registry(tmp_path).add(other.url, name="second")
-        assert added.name == "second"
+        assert (await registry(tmp_path).add(other.url, name="second")).name == "second"
         both = registry(tmp_path, liar={"url": other.url})
         with pytest.raises(Misconfigured, match="is in the settings and was also added"):
             both.agents()
