@@ -12,7 +12,7 @@ from plansmith.engine.journal import Journal, load_values
 from plansmith.engine.units import place_of
 from plansmith.errors import NotFound, ReferenceFailed, Refused
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, call_mark, hash_in
+from plansmith.plan.data import Json, call_mark, full_hash
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream
 from plansmith.plan.ids import root_of
@@ -68,7 +68,7 @@ def loop_in(events: Iterable[e.Event], plan: Plan, run: Run, results: Mapping[st
             continue
         if (revision, call) not in seen:
             seen.add((revision, call))
-            outcome = hash_in(end.result) if isinstance(end, e.StepDone) else end.error
+            outcome = full_hash(end.result) if isinstance(end, e.StepDone) else end.error
             tried[call][outcome] += 1
     for name, unit in u.plan_units(plan).items():
         if name in run.steps and run.steps[name].status is StepStatus.DONE:

@@ -81,9 +81,7 @@ async def undo_effects(planning: RunPlanning, run_id: str, *, by: e.Who = "") ->
         back = [*_reversals(each, results, each.run.templates)]
         plan = each.run.plan
         acts = await registry.acting(plan, each.run.templates) if plan else ()
-        states = {name: each.run.steps[name] for name in each.names}
-        called = {root_of(name) for name, one in states.items() if one.callee or one.past_calls}
-        left = called - {root_of(one.step) for one in back}
+        left = {root_of(name) for name in each.names} - {root_of(one.step) for one in back}
         unable += [name for name in acts if name in left]
         reversals += back
     reversals.sort(key=lambda each: each.done_at, reverse=True)
@@ -206,11 +204,11 @@ def _done_steps(events: Sequence[e.Event]) -> list[DoneSteps]:
 
 
 def _done(run: Run) -> frozenset[str]:
-    """Returns the steps and parts that a run itself has done; of others it only has the results."""
+    """Returns the steps and parts whose calls a run itself has made and that are done."""
     return frozenset(
         name
         for name, state in run.steps.items()
-        if state.status is StepStatus.DONE and state.reused_from in ("", run.id)
+        if state.status is StepStatus.DONE and (state.callee or state.past_calls)
     )
 
 
