@@ -14,7 +14,8 @@ from plansmith.plan.sentence import LANGUAGES
 from plansmith.ports import Store
 from plansmith.templates.template import Template, given_template, make_template
 
-# Every version is a document of this kind. One that is removed is kept, for runs that use it.
+# Every version is a document of this kind. One that is removed stays, so that its number is not
+# given again.
 KIND: Final = "template"
 REMOVED: Final = "removed"
 
