@@ -58,7 +58,7 @@ __all__ = [
     "Usage",
 ]
 # Whose work it is: the key of a tenant, since heavy work is shared out among tenants.
-SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
+TENANT: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
 
 
-RUNS: Final = 20
+RUNS_READ: Final = 20
 
 
 class CallTimings:

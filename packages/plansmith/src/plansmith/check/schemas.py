@@ -25,7 +25,7 @@ _MAX_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that may add properties which this module does not see.
-_OPENERS: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
+_ADDS_PROPERTIES: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
 # Keywords whose schemas are applied to the value; one of them to each part; all to each part.
 _TO_ITSELF: Final = ("allOf", *_CHOICES, "not", "if", "then", "else", *_DEPENDENT)
 _BY_KEY: Final = ("properties", "additionalProperties", "items", "prefixItems", "additionalItems")
@@ -65,7 +65,7 @@ class _Bounded:
     """A validator whose work can grow without bound: it counts it, and does not begin too much."""
 
     def __init__(self, schema: Schema, made: list[jsonschema_rs.Validator]) -> None:
-        self.work = Document(schema).work
+        self.work = WholeSchema(schema).work
         self.whole, self.surface, self.nothing = made
 
     def explaining(self, value: Json) -> jsonschema_rs.Validator:
@@ -182,7 +182,7 @@ def _schemas(schema: Schema, *keywords: str) -> list[Json]:
     return found
 
 
-class Document:
+class WholeSchema:
     """A whole schema: follows its links, and unfolds or counts each part of it once."""
 
     def __init__(self, schema: Json) -> None:
@@ -261,7 +261,7 @@ class Document:
         if not isinstance(schema, dict) or depth > _DEEPEST_FORM:
             return [] if schema is False else [{}]
         own = {key: each for key, each in schema.items() if key not in ("allOf", "$ref", *_CHOICES)}
-        if any(key in schema for key in _OPENERS):
+        if any(key in schema for key in _ADDS_PROPERTIES):
             own["additionalProperties"] = True
         # Each of these lists adds one of its forms.
         several: list[list[Schema]] = []
@@ -312,7 +312,9 @@ def _joined(one: Schema, other: Schema) -> Schema:
 
 
 # Keywords that say which fields an object may have beside those that are listed.
-OPENERS: Final = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
+SAYS_WHAT_ELSE: Final = frozenset(
+    {"additionalProperties", "unevaluatedProperties", "patternProperties"}
+)
 
 
 class Shape:
@@ -322,7 +324,7 @@ class Shape:
     from a shape is kept, since the steps of a plan ask for the same places again.
     """
 
-    def __init__(self, forms: list[Schema], document: Document, lost: int | None = None) -> None:
+    def __init__(self, forms: list[Schema], document: WholeSchema, lost: int | None = None) -> None:
         self.forms = forms
         self.document = document
         self.lost = lost
@@ -333,7 +335,7 @@ class Shape:
     @classmethod
     def of(cls, schema: Schema) -> Shape:
         """Returns the shape of a schema's value."""
-        document = Document(schema)
+        document = WholeSchema(schema)
         return cls(document.forms(schema), document)
 
     @cached_property
@@ -354,7 +356,7 @@ class Shape:
     def is_open(self) -> bool:
         """Whether a form mentions or allows keys that are not among the properties."""
         return any(
-            not isinstance(form.get("properties"), dict) or not OPENERS.isdisjoint(form)
+            not isinstance(form.get("properties"), dict) or not SAYS_WHAT_ELSE.isdisjoint(form)
             for form in self.forms
         )
 

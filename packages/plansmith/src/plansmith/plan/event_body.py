@@ -98,12 +98,12 @@ class EventBody(
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the body with sentences as text in a language."""
-        return shown(self._with_shared_defaults(), locale)
+        return shown(self._with_default_objects(), locale)
 
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
         compared, any_json = _special_fields(type(self))
-        body = self._with_shared_defaults() if compared else self
+        body = self._with_default_objects() if compared else self
         if not any_json:
             return encode_body(body)
         ordered = {
@@ -116,7 +116,7 @@ class EventBody(
         built = msgspec.to_builtins(body, enc_hook=_write, builtin_types=(msgspec.Raw,))
         return canonical_json(built | ordered)
 
-    def _with_shared_defaults(self) -> Self:
+    def _with_default_objects(self) -> Self:
         """Returns the body with what equals a default replaced by it, which is not written."""
         same = {
             name: default

@@ -298,7 +298,7 @@ class _Fold:
             raise _misfit(event, f"question {body.question!r} is open already")
         self.questions[body.question], self.question_events[body.question] = body, event.number
         if body.step is not None:
-            step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
+            step = self._require_step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
                 again = step.consents_asked + (body.kind == "consent")
                 self._end_call(
@@ -369,7 +369,9 @@ class _Fold:
             advice=None,
         )
 
-    def _step(self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]) -> StepState:
+    def _require_step(
+        self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]
+    ) -> StepState:
         step = self.steps.get(name)
         if step is None and parent_of(name) in self.steps:
             step = _NEW_STEP  # a part of a map or plan step is added when it first starts
@@ -384,7 +386,7 @@ class _Fold:
         self.calls_open.discard(name)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step, prefetch = self._step(event, body.step, NOT_STARTED), None
+        step, prefetch = self._require_step(event, body.step, NOT_STARTED), None
         if body.prefetched:  # the step takes over the times of the read
             prefetch = self.run.prefetches.get(body.prefetched)
             if prefetch is None or prefetch.step:
@@ -413,7 +415,7 @@ class _Fold:
             self.calls_open.add(body.step)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, _RESULT_MISSING)
+        step = self._require_step(event, body.step, _RESULT_MISSING)
         prefetch = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
@@ -433,7 +435,7 @@ class _Fold:
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         self.steps[body.step] = replace(
-            self._step(event, body.step, NOT_STARTED),
+            self._require_step(event, body.step, NOT_STARTED),
             status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
@@ -442,7 +444,7 @@ class _Fold:
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
-        step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
+        step = self._require_step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
         status = StepStatus.WAITING if body.again else StepStatus.FAILED
         ended = replace(
             step,
@@ -458,7 +460,7 @@ class _Fold:
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
-        step = self._step(event, body.step, _ASKING)
+        step = self._require_step(event, body.step, _ASKING)
         if body.instead_of and self.run.options.second_person != "never":
             raise _misfit(event, "nobody else has seen these values")
         # What a call asks later does not take back the consent to make it.
@@ -472,7 +474,9 @@ class _Fold:
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = before is not None and not before.inputs
         ended = replace(
-            self._step(event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)),
+            self._require_step(
+                event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)
+            ),
             status=StepStatus.SKIPPED,
             error=body.reason,
             finished_at=event.at,
@@ -483,34 +487,34 @@ class _Fold:
         self._end_call(body.step, ended)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
-        step = self._step(event, body.step, UNFINISHED)
+        step = self._require_step(event, body.step, UNFINISHED)
         ended = replace(step, status=StepStatus.CANCELLED, error=body.reason, finished_at=event.at)
         self._end_call(body.step, ended)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
         before = self.steps.get(body.step)
         unsure = before is not None and before.unsure
-        step = self._step(event, body.step, UNFINISHED if unsure else BEGUN)
+        step = self._require_step(event, body.step, UNFINISHED if unsure else BEGUN)
         at = step.started_at if body.died else event.at
         ended = replace(step, status=StepStatus.UNKNOWN, error=body.reason, finished_at=at)
         self._end_call(body.step, ended)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        step = self._step(event, body.step, _ENDED)
+        step = self._require_step(event, body.step, _ENDED)
         permit = step.permit if body.same_call else None
         self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
-        step = self._step(event, body.step, BEGUN)
+        step = self._require_step(event, body.step, BEGUN)
         self.steps[body.step] = replace(step, progress=body.text)
 
     def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
         until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
-        step = self._step(event, body.step, NOT_STARTED)
+        step = self._require_step(event, body.step, NOT_STARTED)
         self.steps[body.step] = replace(step, wakes_at=until)
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
-        self._step(event, body.step, BEGUN)
+        self._require_step(event, body.step, BEGUN)
         self._set(advice=self.run.advice or body)
 
 

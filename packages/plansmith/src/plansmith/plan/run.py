@@ -252,34 +252,34 @@ class Steps(dict[str, StepState]):
     it is first asked for, and brought up to date when it is asked for again.
     """
 
-    __slots__ = ("_index", "_indexed")
+    __slots__ = ("_changed", "_index")
 
     def __init__(self, steps: Mapping[str, StepState]) -> None:
         super().__init__(steps)
         # An index, which several versions share, and the steps in it that have changed since.
         self._index: StepIndex | None = None
-        self._indexed: dict[str, StepState | None] = {}
+        self._changed: dict[str, StepState | None] = {}
         if isinstance(steps, Steps) and steps._index is not None:  # noqa: SLF001
-            self._index, self._indexed = steps._index, {**steps._indexed}  # noqa: SLF001
+            self._index, self._changed = steps._index, {**steps._changed}  # noqa: SLF001
 
     def __reduce__(self) -> tuple[type[Steps], tuple[dict[str, StepState]]]:
         return Steps, (dict(self),)
 
     @property
     def index(self) -> StepIndex:
-        changed = self._indexed if self._index is not None else dict.fromkeys(self)
+        changed = self._changed if self._index is not None else dict.fromkeys(self)
         if self._index is None or changed:
             self._index = self._index.copy() if self._index is not None else StepIndex()
             for name, before in changed.items():
                 if before is not None:
                     self._index.remove(name, before)
                 self._index.add(name, self[name])
-            self._indexed = {}
+            self._changed = {}
         return self._index
 
     def __setitem__(self, name: str, step: StepState) -> None:
         if self._index is not None:
-            self._indexed.setdefault(name, self.get(name))
+            self._changed.setdefault(name, self.get(name))
         super().__setitem__(name, step)
 
     def with_results(self, results: Mapping[str, Json]) -> Steps:

@@ -296,7 +296,7 @@ class ReplyStep(StepFields):
         return rest | {"instruction": fields[SAY], "style": "exact"}
 
 
-SIGNS: Final = {
+KIND_BY_FIELD: Final = {
     "over": "map",
     "each": "map",
     "tool": "tool",
@@ -315,7 +315,7 @@ def kind_of(value: object) -> str | None:
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
         return fields["kind"] if isinstance(fields["kind"], str) else None
-    return next((kind for sign, kind in SIGNS.items() if sign in fields), None)
+    return next((kind for sign, kind in KIND_BY_FIELD.items() if sign in fields), None)
 
 
 InnerStep = Annotated[

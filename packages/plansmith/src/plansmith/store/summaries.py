@@ -54,8 +54,8 @@ STATUS_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
 DAY_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _NEWEST: Final = 2**31 - 1
-_NO_STATUS: Final = ""  # the status of a run that nobody has told
-_STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
+NO_STATUS: Final = ""  # the status of a run that nobody has told
+_STATUSES: Final = (NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MAX_TOKENS: Final = 2**50
@@ -190,7 +190,7 @@ class SummaryQueries(ABC):
         return [_headline(row) for row in found[:limit]]
 
     async def without_summary(self) -> Sequence[Headline]:
-        query = page_query((_NO_STATUS, *OPEN_STATUSES), without_summary=True)
+        query = page_query((NO_STATUS, *OPEN_STATUSES), without_summary=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
