@@ -24,6 +24,8 @@ _DEEPEST_FORM: Final = 32
 _MAX_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+# Keywords that say which fields an object may have beside those that are listed.
+SAYS_WHAT_ELSE: Final = {"additionalProperties", "unevaluatedProperties", "patternProperties"}
 # Keywords that may add properties which this module does not see.
 _ADDS_PROPERTIES: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
 # Keywords whose schemas are applied to the value; one of them to each part; all to each part.
@@ -311,12 +313,6 @@ def _joined(one: Schema, other: Schema) -> Schema:
     return joined
 
 
-# Keywords that say which fields an object may have beside those that are listed.
-SAYS_WHAT_ELSE: Final = frozenset(
-    {"additionalProperties", "unevaluatedProperties", "patternProperties"}
-)
-
-
 class Shape:
     """What a place may contain: one of several forms; none mean that no value is valid.
 
@@ -324,9 +320,9 @@ class Shape:
     from a shape is kept, since the steps of a plan ask for the same places again.
     """
 
-    def __init__(self, forms: list[Schema], document: WholeSchema, lost: int | None = None) -> None:
+    def __init__(self, forms: list[Schema], whole: WholeSchema, lost: int | None = None) -> None:
         self.forms = forms
-        self.document = document
+        self.whole = whole
         self.lost = lost
         # Whether the schema says anything about the place.
         self.known = bool(forms) and all(forms)
@@ -335,8 +331,8 @@ class Shape:
     @classmethod
     def of(cls, schema: Schema) -> Shape:
         """Returns the shape of a schema's value."""
-        document = WholeSchema(schema)
-        return cls(document.forms(schema), document)
+        whole = WholeSchema(schema)
+        return cls(whole.forms(schema), whole)
 
     @cached_property
     def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
@@ -369,12 +365,12 @@ class Shape:
             found = [_member(form, key) for form in forms]
             schemas = [each for each in found if each is not None]
             declared = [each for each in schemas if each is not _UNDECLARED]
-            forms = [form for schema in declared for form in self.document.forms(schema)]
+            forms = [form for schema in declared for form in self.whole.forms(schema)]
             if lost is None and not forms:
                 lost = depth
             if len(declared) < len(schemas) or len(forms) > _MAX_FORMS:
                 forms = [*forms[:_MAX_FORMS], {}]
-        shape = Shape(forms, self.document, lost)
+        shape = Shape(forms, self.whole, lost)
         if len(self._below) < _MAX_KEPT:
             self._below[path] = shape
         return shape

@@ -103,7 +103,8 @@ def fitting(events: Sequence[e.Event], run: Run) -> Sequence[e.Event]:
 class _Fold:
     """Takes events one by one; each event type has a method of the same name.
 
-    The run that it begins with stays: what many events change is copied once.
+    The run it begins with is never changed. What most events change (steps, questions, open calls,
+    times) is copied once and changed here: read it here, since `run` has it only after `result`.
     """
 
     def __init__(self, run: Run) -> None:
@@ -218,6 +219,11 @@ class _Fold:
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
+        """Takes over a plan: steps keep their state by name.
+
+        A step that does something else now loses its permit; one that the plan no longer has is
+        kept in `removed_steps`, with the calls it made.
+        """
         plan, steps = body.plan, {**self.run.removed_steps, **self.steps}
         removed, before = dict[str, StepState](), self.run.plan.by_id if self.run.plan else {}
         self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
@@ -232,9 +238,9 @@ class _Fold:
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
-        # A plan that a person or a program gave is not a replan, so what is approved starts anew.
-        own = body.origin not in ("model", "rules")
-        replanning = self.run.phase is RunStatus.REPLANNING and not own
+        # A plan that a person or a program gave is no replan: when it runs, all of it is approved.
+        is_given = body.origin not in ("model", "rules")
+        replanning = self.run.phase is RunStatus.REPLANNING and not is_given
         self._set(
             plan=plan,
             acts=body.acts,
@@ -306,7 +312,7 @@ class _Fold:
                 )
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
-        asked = self.question_withdrawn(event, body)
+        asked = self._close_question(event, body.question)
         timed_out = body.no_answer and event.by.kind == "system"
         if asked.kind not in FOR_PROGRAMS and not timed_out:
             if event.by.kind != "person":
@@ -320,12 +326,13 @@ class _Fold:
         elif limit in ("replans", "iterations"):
             self._set(limit_refused=True)
 
-    def question_withdrawn(
-        self, event: e.Event, body: e.QuestionWithdrawn | e.QuestionAnswered
-    ) -> e.QuestionAsked:
-        if body.question not in self.questions:
-            raise _misfit(event, f"question {body.question!r} is not open")
-        return self.questions.pop(body.question)
+    def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
+        self._close_question(event, body.question)
+
+    def _close_question(self, event: e.Event, name: str) -> e.QuestionAsked:
+        if name not in self.questions:
+            raise _misfit(event, f"question {name!r} is not open")
+        return self.questions.pop(name)
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._require_hash(event, body.hash)
@@ -473,10 +480,9 @@ class _Fold:
         before = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = before is not None and not before.inputs
+        allowed = UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)
         ended = replace(
-            self._require_step(
-                event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)
-            ),
+            self._require_step(event, body.step, allowed),
             status=StepStatus.SKIPPED,
             error=body.reason,
             finished_at=event.at,
@@ -530,7 +536,7 @@ def _waiting_again(step: StepState) -> StepState:
         calls.append(PastCall(step.callee, step.call_mark, step.result_hash))
         permit = step.permit
         if permit and permit.instead_of and permit.state[:CALL_MARK_DIGITS] == step.call_mark:
-            # A person replaced that call by this one: it is not to be made either.
+            # A person replaced that call by this one: that one is not to be made either.
             calls.append(calls[-1]._replace(call_mark=permit.instead_of[:CALL_MARK_DIGITS]))
     return StepState(item=step.item, past_calls=tuple(calls), consents_asked=step.consents_asked)
 

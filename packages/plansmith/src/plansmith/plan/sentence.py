@@ -73,7 +73,7 @@ def in_language_if(text: str, code: str, locale: str) -> str:
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Joins texts two at a time with the sentence of the code; empty when there are no texts."""
     texts = [each for each in parts if each]
-    # Halves in halves: one in the other a thousand times would be too deep to show.
+    # In pairs, then pairs of pairs: a thousand, each inside the next, are too deep to show.
     while len(texts) > 2:
         texts = [joined(texts[at : at + 2], code) for at in range(0, len(texts), 2)]
     match texts:
@@ -104,7 +104,7 @@ def language_of(locale: str) -> str:
 def codes() -> Mapping[str, str]:
     """Returns the English text of every code."""
     path = Path(__file__).with_name("sentences.json")
-    # Every command reads this table: `json` takes twice as long.
+    # Every command reads this table, and `json` would take twice as long.
     return cast("Mapping[str, str]", from_json(path.read_bytes()))
 
 

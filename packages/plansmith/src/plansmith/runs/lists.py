@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.planning import ModelUse
 from plansmith.plan.run import RunStatus
-from plansmith.plan.summary import Headline, RunSummary
+from plansmith.plan.summary import NO_STATUS, Headline, RunSummary
 from plansmith.runs.journals import Journals
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _RUNS_A_PAGE: Final = 50
-NO_STATUS: Final = ""
 
 
 @dataclass(slots=True)
