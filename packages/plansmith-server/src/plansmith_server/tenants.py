@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import SHARE
+from plansmith.ports import TENANT
 from plansmith_server.app import Application
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
@@ -99,7 +99,7 @@ class Tenants:
 
     async def _serve(self, serving: _Serving) -> None:
         tenant = serving.tenant
-        SHARE.set(tenant.key)
+        TENANT.set(tenant.key)
         try:
             made = self._make(tenant)
             async with made.lifespan():
@@ -137,7 +137,7 @@ class TenantSwitch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request; without a tenant, by the server's own application."""
         key = grant_of(scope).tenant if scope["type"] == "http" else ""
-        SHARE.set(key)
+        TENANT.set(key)
         try:
             app = await self.tenants.app(key) if key else self.own
         except HttpProblem as problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from plansmith import plugins
 from plansmith.arguments import Arguments
@@ -15,9 +14,6 @@ from plansmith.runs.journals import Journals
 from plansmith.runs.registry import Registry
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import approval_of_run
-
-if TYPE_CHECKING:
-    from plansmith.ports import Conversations
 
 
 def make_runs(given: Arguments) -> RunService:
@@ -36,10 +32,6 @@ def make_runs(given: Arguments) -> RunService:
         records_folder=options.get("records_folder", True),
     )
 
-    def remembering() -> Conversations:
-        made: Conversations = plugins.load("threads", "memory")(journals)
-        return made
-
     registry = Registry(
         store=given.store,
         clock=given.clock,
@@ -47,7 +39,7 @@ def make_runs(given: Arguments) -> RunService:
         agents=given.agents,
         templates=options.get("templates"),
         secrets=options.get("secrets"),
-        conversations=lazy_object(remembering),
+        conversations=lazy_object(lambda: plugins.load("threads", "memory")(journals)),
     )
     intake = PlanIntake(
         registry,

@@ -57,8 +57,8 @@ __all__ = [
     "TriageBrief",
     "Usage",
 ]
-# Whose work it is: the key of a tenant, since heavy work is shared out among tenants.
-SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
+# The key of the tenant whose work it is: heavy work is shared out among tenants.
+TENANT: Final[ContextVar[str]] = ContextVar("plansmith_tenant", default="")
 
 
 @dataclass(frozen=True, slots=True)

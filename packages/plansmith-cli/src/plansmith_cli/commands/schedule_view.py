@@ -60,7 +60,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "plan": schedule.plan.to_json() if schedule.plan else None,
         "budget": schedule.budget.to_json(),
         "created": instant(schedule.created),
-        "next": [instant(at) for at in schedule.coming(datetime.now(UTC), count=count)],
+        "next": [instant(at) for at in schedule.next_times(datetime.now(UTC), count=count)],
     }
     return fields | more
 
@@ -83,7 +83,7 @@ def list_lines(schedules: Sequence[Schedule], here: str) -> Iterator[str]:
     width = max(map(text_width, names), default=0)
     for name, each in zip(names, schedules, strict=True):
         when = own(each.reason)
-        for at in each.coming(datetime.now(UTC), count=1):
+        for at in each.next_times(datetime.now(UTC), count=1):
             when = own_text("next {time}", time=local(at, each.timing.timezone))
         state = padded(own_text(f"fire.{each.state}"), 6)
         place = f"  {own(_folder(each))}" if each.folder not in ("", here) else ""
@@ -132,7 +132,7 @@ def _about(schedule: Schedule) -> Iterator[str]:
             hash=schedule.approved,
             who=safe(schedule.approved_by) or "?",
         )
-    for at in schedule.coming(datetime.now(UTC)):
+    for at in schedule.next_times(datetime.now(UTC)):
         yield Sentence("next {time}", time=local(at, schedule.timing.timezone))
 
 

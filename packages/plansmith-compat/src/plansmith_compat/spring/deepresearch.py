@@ -10,7 +10,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
-from plansmith.plan.question_options import LIMIT
+from plansmith.plan.question_options import LIMIT_OPTIONS
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import ContextBlock
 from plansmith_compat.spring import keys, nodes
@@ -33,7 +33,7 @@ __all__ = [
 _BACKGROUND: Final = "background investigation results"
 _MAX_ITERATIONS: Final = 1
 _AT_LIMIT: Final = (
-    f"The limit of plan iterations is reached. Make another plan? ({', '.join(LIMIT)})"
+    f"The limit of plan iterations is reached. Make another plan? ({', '.join(LIMIT_OPTIONS)})"
 )
 _WORDS: Final = (keys.FEEDBACK_CONTENT, "feed_back_content")
 

@@ -20,7 +20,7 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
-from plansmith.plan.question_options import GO_ON, LIMIT
+from plansmith.plan.question_options import GO_ON, LIMIT_OPTIONS
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
@@ -337,7 +337,7 @@ def decision_in(
     feedback, answer = data.get(keys.FEEDBACK), data.get("decision")
     if feedback is True:
         return "approve"
-    if state.get(keys.HUMAN_FEEDBACK_QUESTION) and answer in LIMIT:
+    if state.get(keys.HUMAN_FEEDBACK_QUESTION) and answer in LIMIT_OPTIONS:
         return "go_on" if answer == "go_on" else "stop"
     if feedback is not False:
         return "wait"
@@ -377,7 +377,7 @@ class HumanFeedbackNode:
                 return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
             case "ask":
                 question = f"{rejections} plans were sent back. Make another one?"
-                update = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(LIMIT)})"}
+                update = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(LIMIT_OPTIONS)})"}
                 return _to(keys.WAIT_FOR_FEEDBACK, update)
             case "wait":
                 return _to(keys.WAIT_FOR_FEEDBACK, {})

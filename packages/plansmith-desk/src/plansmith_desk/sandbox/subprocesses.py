@@ -21,7 +21,7 @@ from plansmith import errors
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
-from plansmith.ports import SHARE
+from plansmith.ports import TENANT
 from plansmith_desk.sandbox.subprocess_main import CANCEL, MAX_LENGTH, NOBODY_ASKED
 from plansmith_desk.toolset import Job, watched
 
@@ -102,7 +102,7 @@ class Subprocesses:
         """Waits for a slot and gives a child, which is kept if it still runs with little memory."""
         end = time.monotonic() + limits.seconds
         with self._lock:
-            slots = self._slots.setdefault(SHARE.get(), threading.Semaphore(_MOST))
+            slots = self._slots.setdefault(TENANT.get(), threading.Semaphore(_MOST))
         while not slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
                 raise ToolBusy(

@@ -144,7 +144,7 @@ def _view(ask: Ask, schedule: Schedule) -> JsonObject:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": schedule.coming(ask.state.clock.now()),
+        "fires": schedule.next_times(ask.state.clock.now()),
     }
 
 

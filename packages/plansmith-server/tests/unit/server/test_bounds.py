@@ -16,7 +16,7 @@ from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
-from plansmith.ports import SHARE, News
+from plansmith.ports import TENANT, News
 from plansmith.testing.contracts import journal
 from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
 from plansmith_server import app as server_app
@@ -166,7 +166,7 @@ def test_a_tenant_that_uses_all_its_child_processes_leaves_the_others_theirs() -
     limits = ProcessLimits(seconds=0, memory_bytes=1)
 
     def taken(share: str) -> Iterator[None]:
-        SHARE.set(share)
+        TENANT.set(share)
         with pool._take_child(limits, None):  # pyright: ignore[reportPrivateUsage]
             yield
 

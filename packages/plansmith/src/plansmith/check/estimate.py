@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), statistics="statistics")
 
-
+RUNS_READ: Final = 20  # the last runs, from which a new process learns how long calls take
 _GUESS: Final[dict[str, CallUsage]] = {
     "tool": CallUsage(1.5, 0),
     "agent": CallUsage(25.0, 6000),
@@ -142,9 +142,6 @@ def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
     turns = -(-items // step.width)
     waits = turns * pauses * whole + between * (whole - 1)
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
-
-
-RUNS: Final = 20
 
 
 class CallTimings:

@@ -88,7 +88,7 @@ class Flow:
                 return _TEXT
             case st.MapStep():
                 each = self._of(step.each)
-                return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.document)
+                return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.whole)
             case _:
                 return _ANY
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from plansmith import plugins
-from plansmith.check.schemas import OPENERS, Compiled, Shape, compiled
+from plansmith.check.schemas import SAYS_WHAT_ELSE, Compiled, Shape, compiled
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.data import objects_in
 from plansmith.plan.sentence import Sentence, joined
@@ -113,7 +113,7 @@ class KnownTool:
     def lists_fields(self) -> bool:
         """Whether its input schema lists the fields of an object, and says nothing of others."""
         return any(
-            isinstance(form.get("properties"), dict) and OPENERS.isdisjoint(form)
+            isinstance(form.get("properties"), dict) and SAYS_WHAT_ELSE.isdisjoint(form)
             for form in objects_in(self.spec.input_schema)
         )
 

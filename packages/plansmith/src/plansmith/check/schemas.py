@@ -24,8 +24,10 @@ _DEEPEST_FORM: Final = 32
 _MAX_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+# Keywords that say which fields an object may have beside those that are listed.
+SAYS_WHAT_ELSE: Final = {"additionalProperties", "unevaluatedProperties", "patternProperties"}
 # Keywords that may add properties which this module does not see.
-_OPENERS: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
+_ADDS_PROPERTIES: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
 # Keywords whose schemas are applied to the value; one of them to each part; all to each part.
 _TO_ITSELF: Final = ("allOf", *_CHOICES, "not", "if", "then", "else", *_DEPENDENT)
 _BY_KEY: Final = ("properties", "additionalProperties", "items", "prefixItems", "additionalItems")
@@ -65,7 +67,7 @@ class _Bounded:
     """A validator whose work can grow without bound: it counts it, and does not begin too much."""
 
     def __init__(self, schema: Schema, made: list[jsonschema_rs.Validator]) -> None:
-        self.work = Document(schema).work
+        self.work = WholeSchema(schema).work
         self.whole, self.surface, self.nothing = made
 
     def explaining(self, value: Json) -> jsonschema_rs.Validator:
@@ -182,7 +184,7 @@ def _schemas(schema: Schema, *keywords: str) -> list[Json]:
     return found
 
 
-class Document:
+class WholeSchema:
     """A whole schema: follows its links, and unfolds or counts each part of it once."""
 
     def __init__(self, schema: Json) -> None:
@@ -261,7 +263,7 @@ class Document:
         if not isinstance(schema, dict) or depth > _DEEPEST_FORM:
             return [] if schema is False else [{}]
         own = {key: each for key, each in schema.items() if key not in ("allOf", "$ref", *_CHOICES)}
-        if any(key in schema for key in _OPENERS):
+        if any(key in schema for key in _ADDS_PROPERTIES):
             own["additionalProperties"] = True
         # Each of these lists adds one of its forms.
         several: list[list[Schema]] = []
@@ -311,10 +313,6 @@ def _joined(one: Schema, other: Schema) -> Schema:
     return joined
 
 
-# Keywords that say which fields an object may have beside those that are listed.
-OPENERS: Final = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
-
-
 class Shape:
     """What a place may contain: one of several forms; none mean that no value is valid.
 
@@ -322,9 +320,9 @@ class Shape:
     from a shape is kept, since the steps of a plan ask for the same places again.
     """
 
-    def __init__(self, forms: list[Schema], document: Document, lost: int | None = None) -> None:
+    def __init__(self, forms: list[Schema], whole: WholeSchema, lost: int | None = None) -> None:
         self.forms = forms
-        self.document = document
+        self.whole = whole
         self.lost = lost
         # Whether the schema says anything about the place.
         self.known = bool(forms) and all(forms)
@@ -333,8 +331,8 @@ class Shape:
     @classmethod
     def of(cls, schema: Schema) -> Shape:
         """Returns the shape of a schema's value."""
-        document = Document(schema)
-        return cls(document.forms(schema), document)
+        whole = WholeSchema(schema)
+        return cls(whole.forms(schema), whole)
 
     @cached_property
     def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
@@ -354,7 +352,7 @@ class Shape:
     def is_open(self) -> bool:
         """Whether a form mentions or allows keys that are not among the properties."""
         return any(
-            not isinstance(form.get("properties"), dict) or not OPENERS.isdisjoint(form)
+            not isinstance(form.get("properties"), dict) or not SAYS_WHAT_ELSE.isdisjoint(form)
             for form in self.forms
         )
 
@@ -367,12 +365,12 @@ class Shape:
             found = [_member(form, key) for form in forms]
             schemas = [each for each in found if each is not None]
             declared = [each for each in schemas if each is not _UNDECLARED]
-            forms = [form for schema in declared for form in self.document.forms(schema)]
+            forms = [form for schema in declared for form in self.whole.forms(schema)]
             if lost is None and not forms:
                 lost = depth
             if len(declared) < len(schemas) or len(forms) > _MAX_FORMS:
                 forms = [*forms[:_MAX_FORMS], {}]
-        shape = Shape(forms, self.document, lost)
+        shape = Shape(forms, self.whole, lost)
         if len(self._below) < _MAX_KEPT:
             self._below[path] = shape
         return shape

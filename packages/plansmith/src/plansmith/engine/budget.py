@@ -26,14 +26,16 @@ _NO_LIMITS: Final = (None, None, None, None)
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     """Returns the question whether to go on beyond a limit; each time it has a new name."""
     name = f"{limit}:{run.grants.get(limit, 0) + 1}"
-    return QuestionAsked(question=name, text=text, options=options.LIMIT, kind="limit", limit=limit)
+    return QuestionAsked(
+        question=name, text=text, options=options.LIMIT_OPTIONS, kind="limit", limit=limit
+    )
 
 
 def events_after_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about a limit."""
-    if value not in options.LIMIT:
+    if value not in options.LIMIT_OPTIONS:
         raise Refused(
-            Sentence("'{value}' is not one of {names}", value=value, names=[*options.LIMIT])
+            Sentence("'{value}' is not one of {names}", value=value, names=[*options.LIMIT_OPTIONS])
         )
     bodies: list[AnyBody] = [RunResumed()] if limit in ("budget", "shared_budget") else []
     if value == options.STOP and limit not in ("replans", "iterations"):

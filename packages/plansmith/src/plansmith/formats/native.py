@@ -17,9 +17,9 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import (
+    KIND_BY_FIELD,
     KINDS,
     SAY,
-    SIGNS,
     STEP_TYPES,
     AskStep,
     Instead,
@@ -204,7 +204,7 @@ def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
     names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
     hint: str = Sentence('give "kind" as one of {kinds}', kinds=[*KINDS])
     for name in (each for each in names if each not in _STEP_FIELDS):
-        hint = did_you_mean(name, SIGNS, otherwise=hint)
+        hint = did_you_mean(name, KIND_BY_FIELD, otherwise=hint)
     return hint
 
 

@@ -23,7 +23,7 @@ class Message:
         text: What is said.
     """
 
-    # What a program made of it is read like what was stored, where journals keep it.
+    # Records that hold messages check them again: programs make messages unchecked.
     __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     role: Literal["system", "user", "assistant"]
     text: str

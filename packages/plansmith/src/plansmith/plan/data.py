@@ -49,8 +49,8 @@ MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK_DIGITS: Final = 16  # digits of a hash
 HASH_DIGITS: Final = 64
-# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away, so it may
-# write anything (here a number) for objects that it does not know.
+# Refuses a NaN, which msgspec writes as null. Its text is thrown away, so it may write anything
+# (here a number) for objects that it does not know.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
 
 
@@ -68,7 +68,7 @@ class Record(BaseModel):
     @classmethod
     def with_defaults(cls) -> Self:
         """Returns the record whose fields all have their default value, which needs no check."""
-        # Without its validator, which takes milliseconds to make.
+        # This does not make the validator of the class, which takes milliseconds.
         return cls.model_construct()
 
     def to_json(self) -> dict[str, Json]:
@@ -90,7 +90,7 @@ class Record(BaseModel):
         given = {name: _frozen(each) for name, each in values.items()}
         return super().model_construct(_fields_set, **given)
 
-    # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
+    # pydantic copies all of `__dict__`, also properties that were computed from the old fields.
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Returns a copy with some fields changed, not validated."""
         given = {name: _frozen(each) for name, each in (update or {}).items()}
@@ -102,7 +102,7 @@ class Record(BaseModel):
     @cached_property
     def stored_text(self) -> bytes:
         """The canonical text in which the record is stored, without default values."""
-        # Not its own `to_json`, which may add default values for readers.
+        # Not by `to_json`: that of a subclass may add default values for readers.
         return canonical_json(self.model_dump(mode="json", exclude_defaults=True))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -194,7 +194,7 @@ def parse_json(text: bytes | str) -> Json:
     return value
 
 
-# Two hashes of a value. This one ignores the order of keys: it compares plans, calls, and what a
+# A value has two hashes. This one ignores the order of keys: it compares plans, calls, and what a
 # person allowed. The digest of a `Content` keeps that order: values are stored and found by it, so
 # that a table read again has its columns in place.
 def canonical_hash(value: object) -> str:
@@ -205,8 +205,8 @@ def canonical_hash(value: object) -> str:
 class Content(NamedTuple):
     """A value as it is stored, and the SHA-256 of that text, by which it is found.
 
-    A text that is shorter than its hash would be stands in the place of it, and is stored nowhere
-    else: `{"x":1}`. No such text is taken for a hash, nor a hash for such a text.
+    A text that is shorter than a hash, such as `{"x":1}`, is its own digest, and is stored nowhere
+    else. The length of a digest tells which of the two it is.
     """
 
     digest: str
@@ -231,7 +231,7 @@ def content_of(value: Json | Content) -> Content:
 
 
 def full_hash(digest: str) -> str:
-    """Returns the SHA-256 of a stored text, also of one that stands in its place."""
+    """Returns the SHA-256 that a digest stands for: a short text is hashed, a hash stays."""
     is_short = 0 < len(digest) < HASH_DIGITS
     return hashlib.sha256(digest.encode()).hexdigest() if is_short else digest
 
@@ -439,7 +439,7 @@ class FrozenList(_Frozen, list[Json]):
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-# Types of fields in which nothing can change.
+# Types of values that nobody can change.
 FIXED_TYPES: Final = _SCALARS | {tuple, frozenset, FrozenDict, FrozenList}
 
 
@@ -471,7 +471,7 @@ def frozen_json(value: Json) -> Json:
     return _frozen(value)
 
 
-# The context of a validation whose values were found to have no flaws.
+# The context of a validation whose values need no search for flaws: it was made before.
 FLAWLESS: Final = object()
 
 
@@ -494,7 +494,7 @@ Text = Annotated[str, AfterValidator(_text)]
 NonEmptyText = Annotated[str, AfterValidator(_text), Field(min_length=1)]
 if TYPE_CHECKING:
     _Looked = Json
-else:  # what `_freeze` has looked through, pydantic need not look through again
+else:  # pydantic need not check again what `_freeze` has checked
     _Looked = Any
 Value = Annotated[_Looked, WrapValidator(_freeze)]
 JsonObject = Annotated[dict[str, _Looked], WrapValidator(_freeze)]

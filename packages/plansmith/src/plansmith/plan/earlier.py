@@ -21,8 +21,8 @@ USE: Final = "ps.from_earlier"
 class EarlierResult(NamedTuple):
     """A result of an earlier run that a plan may use.
 
-    `ref` is how a plan names it, `name` a shorter way; `hash` is that of its content. `kind` and
-    `lines` say what it is: its type, and its first lines, which are words of tools.
+    A plan names it by its `ref`, or shorter by its `name`; `hash` is the hash of its content.
+    `kind` is its type, and `lines` are its first lines, which are words of tools.
     """
 
     ref: str

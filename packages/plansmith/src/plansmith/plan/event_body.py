@@ -75,7 +75,9 @@ class EventBody(
 ):
     """What happened. Its `type` comes from the name of the class, and is stored beside it.
 
-    Code that makes a body gives fields of the right types; only what is read is validated.
+    Code that makes a body gives fields of the right types; only what is read is validated. Fields
+    such as `inputs`, `result`, `values` and `record` hold no values but their content hashes, by
+    which the store keeps them; a shorter text stands there itself (`data.Content`).
     """
 
     type: ClassVar[str]
@@ -98,12 +100,12 @@ class EventBody(
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the body with sentences as text in a language."""
-        return shown(self._with_shared_defaults(), locale)
+        return shown(self._with_default_objects(), locale)
 
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
         compared, any_json = _special_fields(type(self))
-        body = self._with_shared_defaults() if compared else self
+        body = self._with_default_objects() if compared else self
         if not any_json:
             return encode_body(body)
         ordered = {
@@ -116,7 +118,7 @@ class EventBody(
         built = msgspec.to_builtins(body, enc_hook=_write, builtin_types=(msgspec.Raw,))
         return canonical_json(built | ordered)
 
-    def _with_shared_defaults(self) -> Self:
+    def _with_default_objects(self) -> Self:
         """Returns the body with what equals a default replaced by it, which is not written."""
         same = {
             name: default
@@ -128,7 +130,11 @@ class EventBody(
 
 @cache
 def _special_fields(kind: type[EventBody]) -> tuple[list[tuple[str, object]], list[str]]:
-    """Returns the fields that may equal a default that is another object, and those of any JSON."""
+    """Returns two groups of fields that msgspec alone does not write canonically.
+
+    Those with a text or record as default: msgspec leaves them out only if they are that very
+    object. And those of any JSON, whose keys keep their order.
+    """
     fields = msgspec.structs.fields(kind)
     compared: list[tuple[str, object]] = [
         (field.name, field.default)
@@ -162,14 +168,12 @@ def _empty(kind: type[Record]) -> Record:
 def _write(value: object) -> object:
     if isinstance(value, Sentence):
         return sentence.stored_sentence(value)
-    if isinstance(value, Record):  # by its text, which a plan and others keep
+    if isinstance(value, Record):  # a record keeps this text once it is made
         return msgspec.Raw(value.stored_text)
     return value if isinstance(value, msgspec.Raw) else as_plain(value)
 
 
 encode_body: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode
-
-
 _encode_time: Final = msgspec.json.Encoder().encode
 
 

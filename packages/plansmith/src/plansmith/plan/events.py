@@ -434,8 +434,8 @@ _Ending = ReplanStarted | RequestAnswered | RunFinished
 AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
 _BODY_TYPES: Final = {each.type: each for each in EVENT_TYPES}
-_COMPUTED: Final = (StepStarted, StepDone)  # nothing in them is as others gave it
-# What is written: an event, and who caused it where that differs from the others.
+_NEED_NO_CHECK: Final = (StepStarted, StepDone)  # only our own hashes, names, numbers
+# What is to be written: a body, and its actor where that is not the actor of the others.
 Entry = AnyBody | tuple[AnyBody, Actor]
 
 
@@ -500,7 +500,7 @@ def next_events(
         body, who = entry if isinstance(entry, tuple) else (entry, by)
         text, by_text = body.canonical(), actor_text(who)
         try:
-            if type(body) not in _COMPUTED:
+            if type(body) not in _NEED_NO_CHECK:
                 _decoder(type(body), event_body.check_field).decode(text)
         except (msgspec.ValidationError, TypeError) as error:
             raise _misfit(body.type, error) from None

@@ -103,7 +103,8 @@ def fitting(events: Sequence[e.Event], run: Run) -> Sequence[e.Event]:
 class _Fold:
     """Takes events one by one; each event type has a method of the same name.
 
-    The run that it begins with stays: what many events change is copied once.
+    The run it begins with is never changed. What most events change (steps, questions, open calls,
+    times) is copied once and changed here: read it here, since `run` has it only after `result`.
     """
 
     def __init__(self, run: Run) -> None:
@@ -218,6 +219,11 @@ class _Fold:
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
+        """Takes over a plan: steps keep their state by name.
+
+        A step that does something else now loses its permit; one that the plan no longer has is
+        kept in `removed_steps`, with the calls it made.
+        """
         plan, steps = body.plan, {**self.run.removed_steps, **self.steps}
         removed, before = dict[str, StepState](), self.run.plan.by_id if self.run.plan else {}
         self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
@@ -232,9 +238,9 @@ class _Fold:
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
-        # A plan that a person or a program gave is not a replan, so what is approved starts anew.
-        own = body.origin not in ("model", "rules")
-        replanning = self.run.phase is RunStatus.REPLANNING and not own
+        # A plan that a person or a program gave is no replan: when it runs, all of it is approved.
+        is_given = body.origin not in ("model", "rules")
+        replanning = self.run.phase is RunStatus.REPLANNING and not is_given
         self._set(
             plan=plan,
             acts=body.acts,
@@ -298,7 +304,7 @@ class _Fold:
             raise _misfit(event, f"question {body.question!r} is open already")
         self.questions[body.question], self.question_events[body.question] = body, event.number
         if body.step is not None:
-            step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
+            step = self._require_step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
                 again = step.consents_asked + (body.kind == "consent")
                 self._end_call(
@@ -306,7 +312,7 @@ class _Fold:
                 )
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
-        asked = self.question_withdrawn(event, body)
+        asked = self._close_question(event, body.question)
         timed_out = body.no_answer and event.by.kind == "system"
         if asked.kind not in FOR_PROGRAMS and not timed_out:
             if event.by.kind != "person":
@@ -320,12 +326,13 @@ class _Fold:
         elif limit in ("replans", "iterations"):
             self._set(limit_refused=True)
 
-    def question_withdrawn(
-        self, event: e.Event, body: e.QuestionWithdrawn | e.QuestionAnswered
-    ) -> e.QuestionAsked:
-        if body.question not in self.questions:
-            raise _misfit(event, f"question {body.question!r} is not open")
-        return self.questions.pop(body.question)
+    def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
+        self._close_question(event, body.question)
+
+    def _close_question(self, event: e.Event, name: str) -> e.QuestionAsked:
+        if name not in self.questions:
+            raise _misfit(event, f"question {name!r} is not open")
+        return self.questions.pop(name)
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._require_hash(event, body.hash)
@@ -369,7 +376,9 @@ class _Fold:
             advice=None,
         )
 
-    def _step(self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]) -> StepState:
+    def _require_step(
+        self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]
+    ) -> StepState:
         step = self.steps.get(name)
         if step is None and parent_of(name) in self.steps:
             step = _NEW_STEP  # a part of a map or plan step is added when it first starts
@@ -384,7 +393,7 @@ class _Fold:
         self.calls_open.discard(name)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step, prefetch = self._step(event, body.step, NOT_STARTED), None
+        step, prefetch = self._require_step(event, body.step, NOT_STARTED), None
         if body.prefetched:  # the step takes over the times of the read
             prefetch = self.run.prefetches.get(body.prefetched)
             if prefetch is None or prefetch.step:
@@ -413,7 +422,7 @@ class _Fold:
             self.calls_open.add(body.step)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, _RESULT_MISSING)
+        step = self._require_step(event, body.step, _RESULT_MISSING)
         prefetch = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
@@ -433,7 +442,7 @@ class _Fold:
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         self.steps[body.step] = replace(
-            self._step(event, body.step, NOT_STARTED),
+            self._require_step(event, body.step, NOT_STARTED),
             status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
@@ -442,7 +451,7 @@ class _Fold:
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
-        step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
+        step = self._require_step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
         status = StepStatus.WAITING if body.again else StepStatus.FAILED
         ended = replace(
             step,
@@ -458,7 +467,7 @@ class _Fold:
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
-        step = self._step(event, body.step, _ASKING)
+        step = self._require_step(event, body.step, _ASKING)
         if body.instead_of and self.run.options.second_person != "never":
             raise _misfit(event, "nobody else has seen these values")
         # What a call asks later does not take back the consent to make it.
@@ -471,8 +480,9 @@ class _Fold:
         before = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = before is not None and not before.inputs
+        allowed = UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)
         ended = replace(
-            self._step(event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)),
+            self._require_step(event, body.step, allowed),
             status=StepStatus.SKIPPED,
             error=body.reason,
             finished_at=event.at,
@@ -483,34 +493,34 @@ class _Fold:
         self._end_call(body.step, ended)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
-        step = self._step(event, body.step, UNFINISHED)
+        step = self._require_step(event, body.step, UNFINISHED)
         ended = replace(step, status=StepStatus.CANCELLED, error=body.reason, finished_at=event.at)
         self._end_call(body.step, ended)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
         before = self.steps.get(body.step)
         unsure = before is not None and before.unsure
-        step = self._step(event, body.step, UNFINISHED if unsure else BEGUN)
+        step = self._require_step(event, body.step, UNFINISHED if unsure else BEGUN)
         at = step.started_at if body.died else event.at
         ended = replace(step, status=StepStatus.UNKNOWN, error=body.reason, finished_at=at)
         self._end_call(body.step, ended)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        step = self._step(event, body.step, _ENDED)
+        step = self._require_step(event, body.step, _ENDED)
         permit = step.permit if body.same_call else None
         self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
-        step = self._step(event, body.step, BEGUN)
+        step = self._require_step(event, body.step, BEGUN)
         self.steps[body.step] = replace(step, progress=body.text)
 
     def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
         until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
-        step = self._step(event, body.step, NOT_STARTED)
+        step = self._require_step(event, body.step, NOT_STARTED)
         self.steps[body.step] = replace(step, wakes_at=until)
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
-        self._step(event, body.step, BEGUN)
+        self._require_step(event, body.step, BEGUN)
         self._set(advice=self.run.advice or body)
 
 
@@ -526,7 +536,7 @@ def _waiting_again(step: StepState) -> StepState:
         calls.append(PastCall(step.callee, step.call_mark, step.result_hash))
         permit = step.permit
         if permit and permit.instead_of and permit.state[:CALL_MARK_DIGITS] == step.call_mark:
-            # A person replaced that call by this one: it is not to be made either.
+            # A person replaced that call by this one: that one is not to be made either.
             calls.append(calls[-1]._replace(call_mark=permit.instead_of[:CALL_MARK_DIGITS]))
     return StepState(item=step.item, past_calls=tuple(calls), consents_asked=step.consents_asked)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal
 
-# How the names of roles and documents begin, which are kept beside those of runs.
+# Roles and documents are kept beside runs: their names begin so, those of runs do not.
 NOT_A_RUN: Final = "\n"
 _RANDOM_BITS: Final = 74
 

@@ -72,7 +72,6 @@ class Plan(Record):
     enough_context: Flag = False
     degraded: Text | None = None
     schedule: Timing | None = None
-    # Of single steps, by id, where they differ; a step without one here runs as the plan does.
     schedules: Annotated[dict[Text, Timing], AfterValidator(FrozenDict)] = Field(
         default_factory=FrozenDict[Timing]
     )
@@ -127,7 +126,7 @@ class Plan(Record):
 
     @cached_property
     def through_disabled(self) -> Mapping[str, frozenset[str]]:
-        """The disabled steps, each with the steps that run before it."""
+        """Each disabled step with the active steps before it, for which others wait instead."""
         disabled = {step.id for step in self.steps if step.disabled}
         found: dict[str, frozenset[str]] = {}
         inner = {name: self.needs[name] & disabled for name in disabled}
@@ -138,7 +137,7 @@ class Plan(Record):
 
     @cached_property
     def waits_for(self) -> Mapping[str, frozenset[str]]:
-        """The steps that run, each with those it waits for; what is disabled stands for others."""
+        """Each active step with those it waits for: instead of a disabled one, those before it."""
         skipped = self.through_disabled
         return {
             name: before.difference(skipped).union(*(skipped.get(each, ()) for each in before))

@@ -131,8 +131,8 @@ class PlanRequest:
     """What a person wants, with the options given for it.
 
     `feedback` says what to change in the `previous` plan, and `findings` what tools said so far;
-    `kept` are the steps that stay in it whatever the planner writes; `triaged` says that it is
-    decided already that a plan is needed; `pins` are the contents of earlier runs that the run
+    `kept` are the steps that stay in it whatever the planner writes; `triaged` says that it
+    is known already that a plan is needed; `pins` are the contents of earlier runs that the run
     uses already. No journal stores these here.
     """
 

@@ -159,7 +159,7 @@ class Problem(EventPart, frozen=True, kw_only=True, omit_defaults=True):
         line = Sentence(
             "{severity} {kind}:{where} {message}{hint}",
             severity=Sentence(f"severity.{self.severity}"),
-            # The name is English: beside Chinese, the code says as much.
+            # The name is English, so a line in Chinese has the code alone.
             kind=f"{self.code} {self.name}" if language_of(locale) == "en" else self.code,
             where=Sentence(" {place}:", place=place) if place else "",
             message=self.message,

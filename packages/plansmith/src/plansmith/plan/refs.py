@@ -19,12 +19,12 @@ from plansmith.text import WIDTH, clip, safe
 FROM: Final = "$from"
 PATH: Final = "$path"
 LITERAL: Final = "$literal"
-# The first of several results whose step was not skipped, so that branches can join.
+# Means the first of several results whose step was not skipped: so branches can join.
 FIRST: Final = "$first"
 ITEM: Final = "item"
 PARAMS: Final = "params"
 RESERVED: Final = frozenset({ITEM, PARAMS})
-# How the source of a reference begins that is a result of an earlier run: `run:<run>/<step>`.
+# References to results of earlier runs begin with it: `run:<run>/<step>`.
 EARLIER: Final = "run:"
 
 STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"

@@ -117,7 +117,7 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     ANSWERED = "answered"
-    __hash__ = str.__hash__  # the enum's own is not written in C
+    __hash__ = str.__hash__  # faster than the enum's own
 
     @property
     def over(self) -> bool:
@@ -143,7 +143,7 @@ class StepStatus(StrEnum):
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
-    __hash__ = str.__hash__  # the enum's own is not written in C
+    __hash__ = str.__hash__  # faster than the enum's own
 
 
 NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
@@ -183,10 +183,9 @@ class StepState(FrozenStruct, frozen=True):
     program: str = ""
     reply: StepReplied | None = None
     permit: StepReplied | None = None
-    consents_asked: int = 0  # how often consent was asked for
-    attempts_answered: int = (
-        0  # how many calls were made when the last question of a call was answered
-    )
+    consents_asked: int = 0  # how often a person was asked for consent
+    # How many calls it had made when a question of a call was answered last.
+    attempts_answered: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
     callee: str = ""
@@ -213,7 +212,7 @@ class StepIndex:
     __slots__ = ("named", "unread")
 
     def __init__(self) -> None:
-        # By status, parts apart from the steps of the plan.
+        # By status, and whether they are parts of steps.
         self.named: dict[tuple[StepStatus, bool], dict[str, None]] = {}
         self.unread: dict[str, None] = {}
 
@@ -248,38 +247,38 @@ class StepIndex:
 class Steps(dict[str, StepState]):
     """The steps and parts of a run by name; a change costs the same whatever their number.
 
-    `fold` changes a copy of its own; the one that a run has stays as it is. The index is made when
-    it is first asked for, and brought up to date when it is asked for again.
+    `fold` changes a copy; the steps of a run never change. The index is made when it is first asked
+    for, and brought up to date when it is asked for again.
     """
 
-    __slots__ = ("_index", "_indexed")
+    __slots__ = ("_changed", "_index")
 
     def __init__(self, steps: Mapping[str, StepState]) -> None:
         super().__init__(steps)
-        # An index, which several versions share, and the steps in it that have changed since.
+        # An index, which several versions share; and the steps that changed since, as it has them.
         self._index: StepIndex | None = None
-        self._indexed: dict[str, StepState | None] = {}
+        self._changed: dict[str, StepState | None] = {}
         if isinstance(steps, Steps) and steps._index is not None:  # noqa: SLF001
-            self._index, self._indexed = steps._index, {**steps._indexed}  # noqa: SLF001
+            self._index, self._changed = steps._index, {**steps._changed}  # noqa: SLF001
 
     def __reduce__(self) -> tuple[type[Steps], tuple[dict[str, StepState]]]:
         return Steps, (dict(self),)
 
     @property
     def index(self) -> StepIndex:
-        changed = self._indexed if self._index is not None else dict.fromkeys(self)
+        changed = self._changed if self._index is not None else dict.fromkeys(self)
         if self._index is None or changed:
             self._index = self._index.copy() if self._index is not None else StepIndex()
             for name, before in changed.items():
                 if before is not None:
                     self._index.remove(name, before)
                 self._index.add(name, self[name])
-            self._indexed = {}
+            self._changed = {}
         return self._index
 
     def __setitem__(self, name: str, step: StepState) -> None:
         if self._index is not None:
-            self._indexed.setdefault(name, self.get(name))
+            self._changed.setdefault(name, self.get(name))
         super().__setitem__(name, step)
 
     def with_results(self, results: Mapping[str, Json]) -> Steps:

@@ -18,7 +18,7 @@ from plansmith.plan.validation_errors import why_invalid
 Mode = Literal["", "review", "read_only"]
 # When the run gets a new plan; empty is what the settings say.
 Replan = Literal["", "never", "on_failure", "after_each"]
-# For which plans another person has to approve: none, those that change something, all.
+# Which plans another person has to approve: none, those that change something, all.
 SecondPerson = Literal["never", "changes", "always"]
 
 

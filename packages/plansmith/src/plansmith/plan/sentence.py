@@ -66,14 +66,14 @@ def in_language(text: str, locale: str) -> str:
 
 def in_language_if(text: str, code: str, locale: str) -> str:
     """Returns a text in the reader's language if it is what a code says in another one."""
-    own = [template(code, language) for language in LANGUAGES]
-    return template(code, language_of(locale)) if text in own else text
+    own = [unfilled(code, language) for language in LANGUAGES]
+    return unfilled(code, language_of(locale)) if text in own else text
 
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Joins texts two at a time with the sentence of the code; empty when there are no texts."""
     texts = [each for each in parts if each]
-    # Halves in halves: one in the other a thousand times would be too deep to show.
+    # In pairs, then pairs of pairs: a thousand, each inside the next, are too deep to show.
     while len(texts) > 2:
         texts = [joined(texts[at : at + 2], code) for at in range(0, len(texts), 2)]
     match texts:
@@ -104,7 +104,7 @@ def language_of(locale: str) -> str:
 def codes() -> Mapping[str, str]:
     """Returns the English text of every code."""
     path = Path(__file__).with_name("sentences.json")
-    # Every command reads this table: `json` takes twice as long.
+    # Every command reads this table, and `json` would take twice as long.
     return cast("Mapping[str, str]", from_json(path.read_bytes()))
 
 
@@ -122,7 +122,7 @@ def _catalogue(language: str) -> Mapping[str, str]:
     return found
 
 
-def template(key: str, language: str) -> str:
+def unfilled(key: str, language: str) -> str:
     """Returns the text of a sentence with its fields unfilled."""
     translated = _catalogue(language).get(key) if language != "en" else None
     return translated or (codes().get(key, key) if _CODE.fullmatch(key) else key)
@@ -132,13 +132,13 @@ def template(key: str, language: str) -> str:
 def texts_under(prefix: str, language: str) -> Mapping[str, str]:
     """Returns the texts whose codes start with a prefix, by the rest of the code."""
     some = (code for code in codes() if code.startswith(prefix))
-    return {code.removeprefix(prefix): template(code, language) for code in some}
+    return {code.removeprefix(prefix): unfilled(code, language) for code in some}
 
 
 @lru_cache(maxsize=4096)
 def _pieces(key: str, language: str) -> Sequence[str]:
     """Returns the text of a sentence, in turn plain text and the name of a field."""
-    return _PLACE.split(template(key, language))
+    return _PLACE.split(unfilled(key, language))
 
 
 def _text(key: str, fields: Mapping[str, Any], locale: str) -> str:

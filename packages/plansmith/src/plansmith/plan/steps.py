@@ -64,11 +64,9 @@ class Undo(Record):
 
 
 OnError = Literal["fail", "skip", "collect"] | Instead
-# The fields of a step that are rules, and those whose references may name the step itself.
+# The rules of a step; those of AFTERWARDS may refer to the result of the step itself.
 RULES: Final = frozenset({"when", "otherwise", "repeat", "on_error", "retry", "undo_with"})
 AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
-
-
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 PlacedValue = tuple[Path, Json]
 MAX_TIMEOUT_S: Final = 366 * 24 * 3600.0
@@ -296,7 +294,7 @@ class ReplyStep(StepFields):
         return rest | {"instruction": fields[SAY], "style": "exact"}
 
 
-SIGNS: Final = {
+KIND_BY_FIELD: Final = {  # a field that only this kind has
     "over": "map",
     "each": "map",
     "tool": "tool",
@@ -310,12 +308,12 @@ SIGNS: Final = {
 
 def kind_of(value: object) -> str | None:
     """Returns the kind a step names, or the only kind that its fields allow."""
-    if not isinstance(value, (dict, Mapping)):  # `dict` first: to look for a `Mapping` is slow
+    if not isinstance(value, (dict, Mapping)):  # `dict` first: asking for a `Mapping` is slow
         return cast("str", getattr(value, "kind", None)) if isinstance(value, StepFields) else None
     fields = cast("Mapping[str, object]", value)
     if "kind" in fields:
         return fields["kind"] if isinstance(fields["kind"], str) else None
-    return next((kind for sign, kind in SIGNS.items() if sign in fields), None)
+    return next((kind for field, kind in KIND_BY_FIELD.items() if field in fields), None)
 
 
 InnerStep = Annotated[

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from plansmith.plan.planning import CallUsage, ModelUse, PlanningFigures, Times
 from plansmith.plan.run import Run, RunStatus, StepStatus
 
-# So many calls of a tool or agent are kept of a run.
-KEPT: Final = 50
+KEPT: Final = 50  # so many calls of a tool or agent are kept
+NO_STATUS: Final = ""  # of a run whose writer did not give one
 OPEN_STATUSES: Final = tuple(each.value for each in RunStatus if not each.over)
 OVER_STATUSES: Final = tuple(each.value for each in RunStatus if each.over)
 
@@ -109,7 +109,7 @@ def summary_of(run: Run) -> RunSummary:
     planning = run.plan is None and not run.questions and not run.paused
     figures = run.figures
     if run.plan is None and status is RunStatus.FAILED:
-        figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
+        figures = PlanningFigures(input_tokens=run.tokens)  # a run that got no plan counts too
     total = len(run.plan.steps) if run.plan is not None else 0
     counted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
     return RunSummary(

@@ -190,7 +190,7 @@ def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     """
     local = after.astimezone(zone).replace(tzinfo=None)
     if expression.split()[1].startswith("*"):
-        begin = local - _FARTHEST_BACK  # the clock may be about to show these times again
+        begin = local - _FARTHEST_BACK  # clocks may go back, and show these times again
         found = heapq.merge(*(_shown(_cron(expression, begin), zone, fold) for fold in (0, 1)))
     else:
         found = (_first_instant(wall, zone) for wall in _cron(expression, local))

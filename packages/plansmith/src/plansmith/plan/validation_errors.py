@@ -25,7 +25,7 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
     "missing": ("must.missing", ""),
     "extra_forbidden": ("must.unknown", ""),
 }
-# What a pattern wants, in words; a test asks for one for each pattern of our own models.
+# What a pattern wants, in words; a test requires them for each pattern of our models.
 PATTERN_WORDS: Final[Mapping[str, str]] = {
     r"\S": "must.not_blank",
     r"^[^\r\n\x00]*$": "must.one_line",
@@ -71,7 +71,7 @@ def broken_rule(first: Mapping[str, Any]) -> str:
     wanted = _KINDS.get(kind.partition("_")[0])
     if wanted is not None and kind != "string_unicode":
         return Sentence(wanted)
-    # A check of ours raises a sentence; pydantic keeps the error beside its own words.
+    # Our checks raise sentences; pydantic keeps such an error beside its own message.
     raised = first.get("ctx", {}).get("error")
     words = raised.args[0] if isinstance(raised, ValueError) and raised.args else first["msg"]
     return words if isinstance(words, str) else str(words)
@@ -79,7 +79,7 @@ def broken_rule(first: Mapping[str, Any]) -> str:
 
 def _given(first: Mapping[str, Any]) -> str:
     value = first.get("input")
-    # Not shown: other text may be a secret in the wrong place.
+    # Other text is not shown: it may be a secret in the wrong place.
     is_choice = isinstance(value, str) and first["type"] in ("literal_error", "enum")
     is_number = isinstance(value, int | float) and first["type"] != "extra_forbidden"
     if not is_choice and not is_number:

@@ -23,9 +23,9 @@ from plansmith.text import clip, safe
 
 _VALUE: Final = 120
 _QUESTION: Final = 80
-# The plan that takes a step back is reviewed by itself.
+# The plan that makes the calls in `undo_with` is reviewed by itself.
 _COVERED: Final = st.RULES - {"undo_with"}
-# What a call does depends on none of these; rules are compared apart.
+# These do not change what a call does, except for rules, which are compared apart.
 _NOT_IN_KEY: Final = {"id", "title", "why", "after", "timeout_s", *st.RULES}
 _HOST: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
@@ -68,7 +68,12 @@ class _Scope:
 
 
 class PlanCalls:
-    """The calls of a plan and its templates, and what comes before each call."""
+    """The calls of a plan and its templates, and what comes before each; all of it by place.
+
+    `keys` are hashes of what steps do, in which a reference counts by the key of its step: equal
+    calls have equal keys. `_before` are the places right before a place, `_history` is a hash of
+    all that comes before it: where two histories are equal, nothing more is compared.
+    """
 
     def __init__(self, plan: Plan, capabilities: Capabilities) -> None:
         self._capabilities = capabilities

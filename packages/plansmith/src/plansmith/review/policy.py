@@ -23,8 +23,8 @@ class ActiveStep(msgspec.Struct, frozen=True):
     """A step that would run, its plan, and the map steps around it, the innermost last.
 
     `root` is the step of the outermost plan that it is or belongs to. `limits` say under which
-    conditions and how often it and the steps around it run, `times` how often at most it runs: for
-    as many items of lists that are not known yet as go unasked by default.
+    conditions and how often it and the steps around it run. `times` is how often it runs at most: a
+    list that is not known yet counts as `most` items of its map step, or else as `MAX_ITEMS`.
     """
 
     root: str
@@ -84,7 +84,7 @@ def _reason(change: ActingCall, policy: ReviewPolicy) -> Sentence:
             code = "review.step_titled" if title else "review.step"
             sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
     items = [*(_how_often(each, around, policy) for each, around in active.maps), *active.limits]
-    # The file that it writes, if the plan names it; of a copy or a move both.
+    # The file that it writes, if the plan names it; both files of a copy or a move.
     given = Placeholders(step.inputs if isinstance(step, st.ToolStep) else {})
     inputs = given.value if isinstance(given.value, dict) else {}
     overwrites = inputs.get("overwrite") is True

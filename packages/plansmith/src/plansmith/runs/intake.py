@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan, secret_problems, used_results
-from plansmith.check.estimate import RUNS, CallTimings
+from plansmith.check.estimate import RUNS_READ, CallTimings
 from plansmith.check.lint import lint_plan
 from plansmith.engine.journal import Journal
 from plansmith.errors import PlanInvalid
@@ -262,7 +262,7 @@ class PlanIntake:
     async def timings(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._timings is None:
-            ended = await self.registry.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+            ended = await self.registry.store.headlines(statuses=OVER_STATUSES, limit=RUNS_READ)
             timings = CallTimings()
             for each in reversed(ended):
                 if each.summary is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.planning import ModelUse
 from plansmith.plan.run import RunStatus
-from plansmith.plan.summary import Headline, RunSummary
+from plansmith.plan.summary import NO_STATUS, Headline, RunSummary
 from plansmith.runs.journals import Journals
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _RUNS_A_PAGE: Final = 50
-_UNTOLD: Final = ""
 
 
 @dataclass(slots=True)
@@ -105,7 +104,7 @@ class RunLists:
             return (is_listed or not statuses) and fits and in_time and not is_too_old(run)
 
         runs: list[RunSummary] = []
-        asked = {*statuses, _UNTOLD} if statuses else statuses
+        asked = {*statuses, NO_STATUS} if statuses else statuses
         text = text.casefold()
         # With a filter, few runs of a page may match.
         size = _PAGE if origin or until else min(limit, _PAGE)
@@ -145,9 +144,9 @@ class RunLists:
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""
         counts, before = Counter(await self._store.status_counts()), ""
-        if counts.pop(_UNTOLD, 0):  # those whose status no writer has told
+        if counts.pop(NO_STATUS, 0):  # those whose status no writer has told
             store, size = self._store, _RUNS_A_PAGE
-            while page := await store.headlines(statuses=[_UNTOLD], before=before, limit=size):
+            while page := await store.headlines(statuses=[NO_STATUS], before=before, limit=size):
                 before = page[-1].run
                 counts.update(one.status.value for _, one in await self._with_summaries(page))
         return dict(counts)

@@ -110,7 +110,7 @@ class Schedule(Record):
         found = due(self.timing, after=self.handled_until, until=_FAR, anchor=self.created)
         return next(found, None)
 
-    def coming(self, now: datetime, *, count: int = 5) -> list[datetime]:
+    def next_times(self, now: datetime, *, count: int = 5) -> list[datetime]:
         """Returns the next times in UTC; none while it is paused."""
         after = max(self.handled_until, now)
         count = 0 if self.paused else count

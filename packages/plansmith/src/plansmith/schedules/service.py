@@ -442,7 +442,7 @@ class Schedules(Firing):
         Args:
             count: How many.
         """
-        return (await self.get(name)).coming(self._clock.now(), count=count)
+        return (await self.get(name)).next_times(self._clock.now(), count=count)
 
     async def run_forever(self, *, look_s: float = LOOK_S) -> None:
         """Starts what is due until it is cancelled.

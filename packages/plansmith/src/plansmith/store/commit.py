@@ -59,9 +59,9 @@ class CommitQueue:
     """Passes all requests since the last commit to `commit`, in a task while there is work.
 
     So a hundred active runs share one commit. `commit` sets the error of each request that failed,
-    calls its second argument once the outcome is known, and returns a turn of the event loop
-    later. `on_settled` is called once all callers have their outcome. Each event loop has a task
-    of its own.
+    calls its second argument once the outcome is known, and returns one turn of the event loop
+    after that. `on_settled` is called once all callers have their outcome. Each event loop has a
+    task of its own.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class CommitQueue:
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         del self._tasks[loop]
-        # At the end of a program the task is cancelled, and so are callers: what they gave is
-        # stored all the same, for it may tell of calls that were made.
+        # At the end of a program this task and its callers are cancelled. What they gave is stored
+        # all the same: it may tell of calls that were made.
         if loop in self._waiting:
             self._begin(loop)
 
@@ -115,8 +115,8 @@ class CommitQueue:
                 for request in batch:
                     request.error = request.error or error
                 self._settle(batch)
-            # Callers go on first, and what their quick calls end with joins the next commit:
-            # half the commits of runs of quick steps that began at different times.
+            # Callers go on first, so that the ends of their quick calls join the next commit. That
+            # halves the commits of runs of quick steps that began at different times.
             await asyncio.sleep(0)
 
     def _settle(self, batch: Sequence[Request]) -> None:

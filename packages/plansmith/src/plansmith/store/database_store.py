@@ -39,7 +39,7 @@ _BODIES_AT_ONCE: Final = 10_000
 _BEYOND_ALL: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _HASH: Final = re.compile("[0-9a-f]{64}")
-# More rows are decoded in a thread, so that the event loop goes on.
+# More rows than this are decoded in a thread, so that the event loop goes on.
 _FEW_ROWS: Final = 64
 # Followers of all runs wait under this name, which no run has.
 _ANY_RUN: Final = ""
@@ -113,7 +113,6 @@ class DatabaseStore(SummaryQueries):
         return (await self.get_many([digest]))[0]
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
-        """Returns the values of content hashes, in this order."""
         if self._closed:
             raise closed()
         return await self._values.get(digests)
@@ -169,7 +168,7 @@ class DatabaseStore(SummaryQueries):
         return found
 
     def _wake(self, numbers: Mapping[str, int]) -> None:
-        # Whoever follows all runs asks for the position itself.
+        # Wakes followers of all runs too, whatever they have seen: they ask for the position.
         self._followers.wake({**numbers, _ANY_RUN: _BEYOND_ALL} if numbers else {})
 
     def _wake_followers(self, requests: Sequence[Request]) -> None:
@@ -188,7 +187,6 @@ class DatabaseStore(SummaryQueries):
     async def delete_run(
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
-        """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
         statements: list[Statement] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
         bodies = (json.dumps(each) for each in tombstones)
         statements += [(sql.ADD_TOMBSTONE, [{"run": run, "body": body}]) for body in bodies]
@@ -203,7 +201,6 @@ class DatabaseStore(SummaryQueries):
         return False
 
     async def tombstones(self) -> Sequence[Json]:
-        """Returns the tombstones of deleted runs, oldest first."""
         return [json.loads(str(row[0])) for row in await self._query(sql.TOMBSTONES, {})]
 
     async def over_before(self, before: datetime) -> dict[str, int]:
@@ -211,9 +208,8 @@ class DatabaseStore(SummaryQueries):
         return {str(run): int(size) for run, size in await self._query(sql.OVER_BEFORE, given)}
 
     async def prune(self, before: datetime) -> int:
-        """Deletes values that were last put before a moment and that no event mentions."""
         self._values.forget()
-        # A value put a moment ago may not have its event yet.
+        # The event that mentions a value put a moment ago may not be written yet.
         day = min(day_of(before), day_of(self._now() - timedelta(days=1)))
         seen = await self._position()
         values = [
@@ -226,7 +222,6 @@ class DatabaseStore(SummaryQueries):
         return sum(done or ())
 
     async def unmentioned(self) -> int:
-        """Returns how many values no event mentions."""
         return len(await self._unmentioned(_NO_DAY, await self._position()))
 
     async def _unmentioned(self, day: str, seen: int) -> set[str]:
@@ -239,7 +234,6 @@ class DatabaseStore(SummaryQueries):
         return old
 
     async def missing(self) -> Sequence[str]:
-        """Describes the runs that were written and are no longer there."""
         [[should]] = await self._query(sql.TALLY, {})
         short = should - len(await self.runs())
         return [Sentence("{count} of {total} runs", count=short, total=should)] if short > 0 else []
@@ -318,7 +312,7 @@ class DatabaseStore(SummaryQueries):
         given["place"], given["name"] = after or (None, None)
         order, beyond = ("DESC", "<") if newest else ("ASC", ">")
         query = sql.DOCUMENTS + (" AND label = :label" if label is not None else "")
-        of_state = "state" if label is None else "state || ''"  # by the index of the fewer: labels
+        of_state = "state" if label is None else "state || ''"  # so the index of labels is used
         query += f" AND {of_state} = :state" if state is not None else ""
         query += f" AND (place, name) {beyond} (:place, :name)" if after is not None else ""
         query += f" ORDER BY place {order}, name {order}"
@@ -347,7 +341,7 @@ class DatabaseStore(SummaryQueries):
     ) -> Claim:
         given = {"run": run, "owner": owner, "instead_of": instead_of, "renewals": renewals}
         found = None
-        while found is None:  # the row went between the claim and the look
+        while found is None:  # the row was deleted before it was read
             found = await self._change_claim(run, self._dialect.claim, given)
         return Claim(*found)
 

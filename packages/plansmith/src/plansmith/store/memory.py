@@ -63,7 +63,6 @@ class MemoryStore(Store):
         summary: RunSummary | None = None,
         term: int = 0,
     ) -> None:
-        """Stores events that follow the last one of their run, and values; all or none."""
         # Kept as text, so that nobody can change it through a shared dictionary.
         contents = dict(map(data.content_of, values))
         if not events:
@@ -212,7 +211,6 @@ class MemoryStore(Store):
         return found._replace(last=len(self._events.get(run, ())))
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
-        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
         if run in self._claims and self._claims[run].term == term:
             if unfinished:
                 self._claims[run] = Claim("", term)
@@ -314,8 +312,6 @@ class MemoryStore(Store):
         return len(gone)
 
     async def wait_document(self, kind: str, name: str, *, version: int) -> None:
-        """Returns when a document has a later version than this."""
-
         def is_later() -> bool:
             found = self._documents.get((kind, name))
             return found is not None and found.version > version

@@ -46,7 +46,7 @@ class ValueCache:
 
     async def get(self, digests: Sequence[str]) -> list[Json]:
         """Returns the values of content hashes, each a new object, also of equal ones."""
-        # Taken before others can push them out.
+        # Taken at once: while this waits, others may push them out.
         cached = {each: self._texts[each] for each in digests if each in self._texts}
         cached |= {each: each.encode() for each in digests if 0 < len(each) < HASH_DIGITS}
         missing = [*dict.fromkeys(each for each in digests if each not in cached)]
@@ -96,7 +96,7 @@ class Followers:
         with self._lock:
             self._waiting.setdefault(name, []).append(follower)
         try:
-            # Asked after signing up, so that nothing falls between the two.
+            # Asked after signing up, so that no event between the two is missed.
             if (await self._numbers([name])).get(name, 0) > after:
                 return
             watcher = self._watcher

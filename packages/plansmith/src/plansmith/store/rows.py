@@ -94,7 +94,7 @@ def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Ev
                 texts = body.encode(), by.encode() or _PLANSMITH
                 if hash_of(at.encode(), before, *texts, number, run_text(run), kind) != digest:
                     raise _altered(run, number)
-            except UnicodeEncodeError:  # a byte of it is no text any more
+            except UnicodeEncodeError:  # a byte of it is not UTF-8 any more
                 raise _altered(run, number) from None
             found: dict[str, Any] = {"run": run, "number": number, "at": at, "hash": digest}
             yield stored_event(**found, type=kind, before=before, by=texts[1], body=texts[0])

@@ -30,7 +30,7 @@ class Change(NamedTuple):
 class Dialect(NamedTuple):
     """What differs between databases.
 
-    `take_positions` reserves `count` of them and blocks all other writers until the transaction
+    `take_positions` reserves `count` positions and blocks all other writers until the transaction
     ends. `among` are the texts of the JSON list `:keys`. The statements of `claim` are made in
     their order. `now` is the time: a server tells it for all machines, while a SQLite file is used
     by one machine only, which gives its own.
@@ -45,7 +45,7 @@ class Dialect(NamedTuple):
 
 
 VERSION: Final = 1
-# The cells of an event, of a summary and of a record.
+# The cells of an event, of a summary and of a document.
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 DOCUMENT_COLUMNS: Final = "kind, name, version, body, label, place, state, run, hash"
@@ -58,7 +58,7 @@ def tables(dialect: Mapping[str, str]) -> list[str]:
     return [each for each in "\n".join(lines).format(**dialect).split(";") if each.strip()]
 
 
-# Journals. The event before comes too: it has the hash that the first one follows.
+# Journals. The event `after` comes too, as the first new one has to follow its hash.
 EVENTS: Final = f"""
     SELECT last, {COLUMNS} FROM runs
     LEFT JOIN events ON events.run = runs.id AND number >= :after
@@ -107,7 +107,7 @@ OVER_BEFORE: Final = """
 """
 OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
 EVENT_BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
-# What was appended since the events were looked through may mention the value again.
+# An event appended since the others were searched may mention the value again.
 DELETE_CONTENT: Final = """
     DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
         SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
@@ -152,9 +152,8 @@ PUT_DOCUMENT: Final = f"""
 REMOVE_DOCUMENT: Final = "DELETE FROM documents WHERE kind = :kind AND name = :name"
 REMOVE_LABELLED: Final = "DELETE FROM documents WHERE kind = :kind AND label = :name"
 
-# Claims and processes. An owner that may be silent loses the run only if it has not renewed its
-# lease since; that row is locked, so that of a renewal and a claim at the same time one comes
-# first.
+# Claims and processes. A silent owner loses its run only if the number of its renewals is still the
+# one that was seen. Its row is locked meanwhile, so that a renewal comes before the claim or after.
 CLAIM: Final = """
     INSERT INTO claims (run, owner, term) VALUES (:run, :owner, {term})
     ON CONFLICT (run) DO UPDATE SET owner = excluded.owner, term = excluded.term
@@ -196,7 +195,7 @@ SQLITE: Final = Dialect(
     position="""
         SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
     """,
-    # Appends count in the table of events alone, which is one page less to write.
+    # Appends do not write the counter (a page less), so the greater of the two numbers counts.
     take_positions="""
         UPDATE counter SET position = :count
             + max(position, (SELECT coalesce(max(position), 0) FROM events))

@@ -94,7 +94,6 @@ class SqliteStore(DatabaseStore):
         self._was_open = False
 
     async def close(self) -> None:
-        """Finishes all requests and closes the file; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -111,8 +110,6 @@ class SqliteStore(DatabaseStore):
             self._database.close()
 
     async def intact_part(self, run: str) -> IntactPart:
-        """Returns the events of a run up to the first that is missing, altered or unreadable."""
-
         def read(connection: sqlite3.Connection) -> IntactPart:
             [last] = connection.execute(LAST_NUMBER, {"run": run}).fetchone() or (0,)
             with closing(_until_broken(connection.execute(_ROWS, (run,)))) as rows:
@@ -134,7 +131,7 @@ class SqliteStore(DatabaseStore):
                 try:
                     return work(self._reading)
                 except sqlite3.Error:
-                    # The next one begins anew: after trouble with the disk it may stay broken.
+                    # The next read opens another: this one may stay broken after a disk error.
                     broken, self._reading = self._reading, None
                     broken.close()
                     raise
@@ -182,7 +179,7 @@ class SqliteStore(DatabaseStore):
     async def _watch(self) -> None:
         seen = -1
         while self._followers.any:
-            # The writer's own commits do not count: those who wait hear of them at once.
+            # The writer's own commits do not change it: followers hear of them at once.
             version = await self._in(self._writer, self._database.data_version)
             if version != seen:
                 seen = version
@@ -225,7 +222,8 @@ class SqliteWriter:
         self._timeout_s = timeout_s
         self._now = now
         self._connection: sqlite3.Connection | None = None
-        # What is known of these holds as long as no other connection has written.
+        # The last events of some runs, and the last ids. They hold until another connection writes:
+        # `_load_heads` sees that by SQLite's `data_version`, and forgets them.
         self._heads: dict[str, _Head] = {}
         self._data_version = -1
         self._last_run = 0
@@ -301,8 +299,8 @@ class SqliteWriter:
         connection = self._opened()
         appends = [each for each in batch if isinstance(each, Append)]
         claims = [each for each in batch if isinstance(each, ChangeClaim)]
-        # A power cut ends every process that a claim is about, and every append writes the claims
-        # before it to the disk too: alone they need not wait for it.
+        # Claims alone need not wait for the disk: a power cut ends every process that they are
+        # about, and the next append writes them to the disk too.
         claims_only = not appends and self._synchronous == "full"
         try:
             if claims_only:
@@ -346,7 +344,7 @@ class SqliteWriter:
                     events.append((self._last_event, head.id, *row))
                 if request.summary is not None:
                     summaries[request.run] = (head.id, *request.summary)
-        # Where the status stays, its index is not written: 10 % of a commit's processor time.
+        # A status that stays is not set, which would write its index: 10 % of a commit's time.
         old = self._heads
         same = {run for run in heads if run in old and old[run].status == heads[run].status}
         lasts = [(heads[run].number, heads[run].id) for run in same]
@@ -378,7 +376,7 @@ class SqliteWriter:
         run, first, last = request.run, request.events[0], request.events[-1]
         head = heads.get(run) or self._heads.get(run)
         if head is None:
-            # Its first event; it may have been claimed before.
+            # This is its first event; it may have been claimed before.
             claim = self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
             head = _Head(0, 0, "", claim[1] if claim else 0)
         if request.term and request.term != head.term:

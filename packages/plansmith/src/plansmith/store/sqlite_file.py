@@ -19,7 +19,7 @@ from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR
 from plansmith.store.sql import VERSION, require_same_version, tables
 
-# "PLNS": distinguishes our files from those of other programs.
+# "PLNS" tells our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 PRIVATE: Final = 0o600
 _IN_SQLITE: Final = {
@@ -97,12 +97,12 @@ def open_database(
         connection = sqlite3.connect(
             path, timeout=timeout_s, isolation_level=None, check_same_thread=False, factory=_Held
         )
-        # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
+        # Bytes that are not UTF-8 are let through here: whoever reads the row refuses it.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         try:
             _set_wal(connection, path, timeout_s)
-            # SQLite takes half a page at the end for a page of zeros. With a log it repairs that.
-            # The file itself is never opened here: that would drop locks.
+            # SQLite reads half a page at the end as a page of zeros; with a log it repairs that.
+            # This asks only for the size: opening and closing the file would drop locks.
             if not had_log and path.stat().st_size % setting(connection, "page_size"):
                 raise JournalDamaged(  # noqa: TRY301 - the connection is closed below
                     Sentence("the end of {path} is missing", path=path), hint=DOCTOR
@@ -119,7 +119,7 @@ def open_database(
 def _make_private(path: Path) -> None:
     """Creates the database files readable by the owner only, before any data is in them."""
     if not path.exists():
-        # Under another name first: a handle closed on the file itself would drop locks.
+        # Made under another name: to close a handle of the file itself would drop locks.
         new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
         try:
@@ -129,7 +129,7 @@ def _make_private(path: Path) -> None:
             new.unlink()
     for suffix in SUFFIXES:
         file = path.with_name(f"{path.name}{suffix}")
-        # Where it is somebody else's, whoever owns it decides.
+        # A file of somebody else stays as its owner wants it.
         with suppress(FileNotFoundError, PermissionError):
             if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
                 file.chmod(PRIVATE)

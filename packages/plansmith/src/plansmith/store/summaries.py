@@ -16,6 +16,7 @@ import msgspec
 from plansmith.plan.data import Record, as_plain
 from plansmith.plan.planning import ModelUse, PlanningFigures
 from plansmith.plan.summary import (
+    NO_STATUS,
     OPEN_STATUSES,
     OVER_STATUSES,
     DayTotal,
@@ -54,8 +55,7 @@ STATUS_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
 DAY_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _NEWEST: Final = 2**31 - 1
-_NO_STATUS: Final = ""  # the status of a run that nobody has told
-_STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
+_STATUSES: Final = (NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MAX_TOKENS: Final = 2**50
@@ -63,7 +63,7 @@ _MAX_TOKENS: Final = 2**50
 _APART: Final = frozenset(
     {"run", "number", "status", "tokens", "money", "figures", "models", "interrupted", "damage"}
 )
-# What a row that somebody changed by hand leads to.
+# The errors that a row may lead to which somebody changed by hand.
 _ALTERED: Final = (
     *(ArithmeticError, AttributeError, LookupError),
     *(msgspec.MsgspecError, RecursionError, TypeError, ValueError),
@@ -128,7 +128,7 @@ def _headline(row: Sequence[Any]) -> Headline:
     _, run, last, status, number, *cells = row
     summary: RunSummary | None = None
     if status and number == last:
-        with suppress(*_ALTERED):  # whoever needs it makes it of the journal again
+        with suppress(*_ALTERED):  # whoever needs the summary makes it from the journal
             summary = _summary(str(run), status, number, cells)
     return Headline(str(run), int(last), str(status), summary)
 
@@ -140,7 +140,7 @@ def page_query(statuses: tuple[str, ...], *, without_summary: bool) -> str:
     end = "ORDER BY runs.id DESC LIMIT :most"
     if not statuses:
         return f"{_RUNS} WHERE runs.id < :before{more} {end}"
-    # Constants, checked by the caller.
+    # The statuses are constants; the caller has made sure of that.
     parts = [
         f"SELECT * FROM ({_RUNS} WHERE status = '{each}' AND runs.id < :before{more} {end}) AS {at}"  # noqa: S608
         for at, each in zip(ascii_lowercase, statuses, strict=False)
@@ -172,7 +172,7 @@ class SummaryQueries(ABC):
         if statuses and not known:
             return []
         query = page_query(known, without_summary=False)
-        # In the body of a summary a text stands as JSON writes it.
+        # Bodies of summaries are JSON, so the text is searched for as JSON writes it.
         written = _text(text)[1:-1]
         found: list[Sequence[Any]] = []
         size, full = _SEARCHED if text else limit, True
@@ -190,7 +190,7 @@ class SummaryQueries(ABC):
         return [_headline(row) for row in found[:limit]]
 
     async def without_summary(self) -> Sequence[Headline]:
-        query = page_query((_NO_STATUS, *OPEN_STATUSES), without_summary=True)
+        query = page_query((NO_STATUS, *OPEN_STATUSES), without_summary=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
@@ -213,7 +213,7 @@ class SummaryQueries(ABC):
         for last, summary in summaries:
             row = {"run": summary.run, **cells_of(summary)._asdict()}
             status = {"run": summary.run, "status": summary.status.value}
-            # What a damaged journal says may differ from what was told when it was whole.
+            # A damaged run keeps the status that was written when its journal was whole.
             set_status = [] if summary.damage else [(_SET_STATUS, [status])]
             is_last = IS_AT, {"run": summary.run, "number": last}
             changes.append(Change([is_last], [(_PUT_SUMMARY, [row]), *set_status]))
