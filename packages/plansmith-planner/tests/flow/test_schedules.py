@@ -596,7 +596,7 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     inner = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
     use = plan({"id": "t", "template": "noting"})
     desk = Desk(tmp_path / "runs.db", templates={"noting": inner})
-    await desk.add(await desk.smith.runs.registry.pinned(use))
+    await desk.add(await desk.smith.runs.registry.with_fixed_templates(use))
     await desk.later(hours=1)
     assert desk.calls == ["note hello"]
     await desk.smith.close()

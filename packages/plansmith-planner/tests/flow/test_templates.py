@@ -12,7 +12,7 @@ from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.runs.template_book import TemplateBook
 from plansmith.templates.stored import KIND
-from plansmith.templates.template import Template, pinned, template_problems
+from plansmith.templates.template import Template, template_problems, with_fixed_templates
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest
 
@@ -189,7 +189,7 @@ async def test_the_parameters_of_plan_steps_are_checked_and_written_down() -> No
     unknown = template_problems(plan(calls("weather", version=7)), known)
     assert [each.code for each in unknown] == ["PS103"]
     assert "newest is 1" in unknown[0].hint
-    fixed = pinned(plan(calls("weather", inputs={"city": "{{q}}"})), known)
+    fixed = with_fixed_templates(plan(calls("weather", inputs={"city": "{{q}}"})), known)
     assert fixed.steps[0].to_json() == {
         "id": "run_weather",
         "kind": "plan",
@@ -199,7 +199,9 @@ async def test_the_parameters_of_plan_steps_are_checked_and_written_down() -> No
         "inputs": {"days": 3, "city": "{{q}}"},
     }
     assert template_problems(fixed, known) == []
-    mapped = pinned(plan({"id": "m", "over": [1], "each": {"template": "weather"}}), known)
+    mapped = with_fixed_templates(
+        plan({"id": "m", "over": [1], "each": {"template": "weather"}}), known
+    )
     assert '"version": 1' in str(mapped.to_json()).replace("'", '"')
 
 

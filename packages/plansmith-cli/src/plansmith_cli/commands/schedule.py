@@ -129,10 +129,12 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
         inputs = await inputs_of(session, args.template)
-        plan = await smith.runs.registry.pinned(await smith.templates.plan(args.template, inputs))
+        plan = await smith.runs.registry.with_fixed_templates(
+            await smith.templates.plan(args.template, inputs)
+        )
         return Offer(plan, fields | {"template": args.template, "inputs": inputs})
     if args.plan:
-        plan = await smith.runs.registry.pinned(load_plan(args.plan))
+        plan = await smith.runs.registry.with_fixed_templates(load_plan(args.plan))
         return Offer(plan, fields | {"plan": plan})
     if args.anew:
         return Offer(Plan(), fields | {"request": request})
@@ -175,7 +177,7 @@ async def _change(session: Session) -> int | None:
     timing = _timing_of(args, schedule.timing.timezone)
     changes: dict[str, Any] = _behaviour_of(args)
     if args.plan:
-        plan = await smith.runs.registry.pinned(load_plan(args.plan))
+        plan = await smith.runs.registry.with_fixed_templates(load_plan(args.plan))
         offer = Offer(plan, {"name": schedule.name, "timing": timing or schedule.timing})
         if not await view.is_confirmed(session, offer):
             return Exit.WAITING

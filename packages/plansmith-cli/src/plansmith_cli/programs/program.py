@@ -40,7 +40,7 @@ everything was done. --store sqlite:///runs.db keeps the run.
 async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
     """Prints a program; on stderr, what is to be filled in. Refuses bad plans."""
     registry = session.smith.runs.registry
-    plan = plan if run is not None else await registry.pinned(plan)
+    plan = plan if run is not None else await registry.with_fixed_templates(plan)
     templates = dict(run.templates) if run is not None and run.templates else {}
     templates = templates or dict(await registry.template_plans(plan))
     callees, agents = await registry.callees(), {each.name: each for each in registry.agents()}

@@ -111,7 +111,7 @@ async def check_plan(
     agents, goal = registry.agents(), run.request if run else ""
     read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
     usable = await registry.usable_results(run.options, run.pins) if run else NO_RESULTS
-    plan = usable.named(await registry.pinned(read))
+    plan = usable.named(await registry.with_fixed_templates(read))
     found = [*await intake.check(plan, usable), *await intake.advice(plan)]
     problems = (*notes, *found, *usable.notes(plan))
     workload = (await registry.facts(plan)).workload

@@ -86,7 +86,8 @@ class Budget:
     ) -> None:
         self.limits, self._shared = limits, shared
         self._price = (price_per_million or Decimal(0)) / 1_000_000
-        self.steps, self.tokens, self.money, self.times = 0, 0, Decimal(0), 1
+        self.steps, self.tokens, self.money = 0, 0, Decimal(0)
+        self.allowances = 1  # how often the limits may be used: once, and once for each grant
         self._reserved_tokens, self._reserved_money = 0, Decimal(0)
 
     @property
@@ -96,9 +97,9 @@ class Budget:
         limits = own.money, own.tokens, own.steps, own.seconds
         return limits == _NO_LIMITS and (self._shared is None or self._shared.is_unlimited)
 
-    def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int = 0) -> None:
+    def set_spent(self, *, calls: int, tokens: int, money: Decimal, grants: int = 0) -> None:
         """Sets what was spent, plus what running calls have reserved."""
-        self.steps, self.times = calls, grants + 1
+        self.steps, self.allowances = calls, grants + 1
         self.tokens, self.money = tokens + self._reserved_tokens, money + self._reserved_money
 
     def reservation(self, tokens: int) -> Reservation:
@@ -135,7 +136,7 @@ class Budget:
         self.money += money
 
     def _used_up(self, reservation: Reservation, seconds: float) -> str:
-        limits, times = self.limits, self.times
+        limits, times = self.limits, self.allowances
         if limits.steps is not None and self.steps + 1 > limits.steps * times:
             return Sentence("{count} calls", count=limits.steps * times)
         if limits.seconds is not None and seconds > limits.seconds * times:
@@ -164,7 +165,7 @@ class CallReservations:
             return None
         now, run = self._clock.now(), self._journal.run
         seconds = (now - (run.started_at or now)).total_seconds()
-        self._budget.times = run.grants.get("budget", 0) + 1
+        self._budget.allowances = run.grants.get("budget", 0) + 1
         reservation = self._budget.reservation(GUESSES.get(kind, 0))
         refusal = self._budget.reserve(reservation, seconds=seconds)
         if refusal is None:
@@ -242,7 +243,7 @@ class RunBudgets:
             grants = run.grants.get("shared_budget", 0)
             self._spent[name] = run.calls, run.tokens, run.money, grants
         spent = self._spent.values()
-        self._shared.restart(
+        self._shared.set_spent(
             calls=sum(calls for calls, _, _, _ in spent),
             tokens=sum(tokens for _, tokens, _, _ in spent),
             money=sum((money for _, _, money, _ in spent), Decimal(0)),
@@ -253,5 +254,5 @@ class RunBudgets:
         """Returns the budget of a run with what it has spent, by its own limits if it has some."""
         limits = run.options.budget or self.limits
         budget = Budget(limits, shared=self._shared, price_per_million=self._price)
-        budget.restart(calls=run.calls, tokens=run.tokens, money=run.money)
+        budget.set_spent(calls=run.calls, tokens=run.tokens, money=run.money)
         return budget

@@ -45,6 +45,8 @@ from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, To
 
 Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
+_MAX_SHOWN: Final = 500
+_DIED: Final = Sentence("the process ended during the call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +263,12 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
 
 
 class PreparedCall(NamedTuple):
-    """A call, made once its start is written; `prefetched` is the hash of a result read before."""
+    """A call, made once its start is written; `known_result` is the hash of a result read early."""
 
     unit: Unit
     inputs: dict[str, Json]
     call: Call
-    prefetched: str = ""
+    known_result: str = ""
 
 
 class RunningCalls:
@@ -294,7 +296,7 @@ class RunningCalls:
         """Makes calls whose starts are written."""
         loop = asyncio.get_running_loop()
         for ready in started:
-            self.running[ready.unit.name] = loop.create_task(self._work(*ready))
+            self.running[ready.unit.name] = loop.create_task(self._work(ready))
 
     def _set_deadline(self, unit: Unit) -> None:
         """Gives a call its time limit as it begins: what held it up before does not count."""
@@ -315,10 +317,11 @@ class RunningCalls:
         limit = min(self._deadlines.values(), default=inf)
         self._timer = loop.call_at(limit, self._stop_late) if limit < inf else None
 
-    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, prefetched: str) -> None:
+    async def _work(self, prepared: PreparedCall) -> None:
+        unit, inputs, call, known_result = prepared
         try:
-            if prefetched:
-                outcome: Outcome = Done(await self._value(prefetched))
+            if known_result:
+                outcome: Outcome = Done(await self._value(known_result))
             else:
                 self._set_deadline(unit)
                 outcome = await self._callees.call(unit, inputs, call, self._results)
@@ -344,10 +347,6 @@ class RunningCalls:
             task.cancel()
         if self.running:
             await asyncio.wait(self.running.values(), timeout=grace_s)
-
-
-_MAX_SHOWN: Final = 500
-_DIED: Final = Sentence("the process ended during the call")
 
 
 def settle_after_crash(

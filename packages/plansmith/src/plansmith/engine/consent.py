@@ -36,6 +36,11 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep
 from plansmith.review.policy import walk_active_steps
 
 _SHOWN: Final = 2000
+_AGENT_INPUTS: Final[dict[str, Any]] = {
+    "properties": {"task": {"type": "string", "pattern": r"\S"}, "inputs": {"type": "object"}},
+    "required": ["task", "inputs"],
+    "additionalProperties": False,
+}
 
 
 def data_sources(unit: Unit, state: UnitStates, *, refs: Iterable[Ref] | None = None) -> list[str]:
@@ -184,13 +189,6 @@ def _quoted(value: Json) -> str:
     )
 
 
-_OF_AGENTS: Final[dict[str, Any]] = {
-    "properties": {"task": {"type": "string", "pattern": r"\S"}, "inputs": {"type": "object"}},
-    "required": ["task", "inputs"],
-    "additionalProperties": False,
-}
-
-
 class Allowed(NamedTuple):
     """An answer that allows a call: to files as they were `seen`, perhaps with other `values`."""
 
@@ -265,7 +263,7 @@ def _require_valid(
         raise Refused(Sentence("these values cannot be changed here, only in the plan"), hint=hint)
     spec = capabilities.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # A tool that is not there is reported when the plan is checked, or the call made.
-    schema = spec.input_schema if spec is not None else _OF_AGENTS
+    schema = spec.input_schema if spec is not None else _AGENT_INPUTS
     if (spec is not None or isinstance(step, AgentStep)) and (
         why := why_misfit(schema, dict(values))
     ):
@@ -287,7 +285,8 @@ def as_allowed(
     are put in once more.
     """
     step, allowed = unit.step, read_consent(permit.answer) or Allowed()
-    is_later, values = unit.is_round and not unit.name.endswith("/1"), allowed.values
+    is_later = unit.is_round and not unit.name.endswith("/1")
+    values = allowed.values
     seen = "" if is_later or not permit.permit else allowed.seen
     if (
         values is None

@@ -34,9 +34,10 @@ FRESH_S: Final = 300.0  # older results of early reads are not used, since the d
 
 
 class Pacing(NamedTuple):
-    """Which steps wait: with `after_step` all, once one has ended and the plan is thought over.
+    """What holds back steps that could start.
 
-    `due`: one has ended already. `held_back`: replies that wait for the last of several plans.
+    With `after_step`, once a step has ended (`due`: one has already), no other starts before the
+    plan was thought over. `held_back` are replies that wait for the last of several plans.
     """
 
     after_step: bool
@@ -45,7 +46,12 @@ class Pacing(NamedTuple):
 
 
 class Executor:
-    """Executes a plan until it is over or waits for a person; a waiting run needs no memory."""
+    """Executes a plan until it is over or waits for a person; a waiting run needs no memory.
+
+    Only the task of `execute` changes the state of units. Each round of `_loop` takes what ended,
+    decides what starts, writes both in one append, and only then makes the calls. If others wrote
+    first, `_write_after_others` obeys what they decided before any call is made.
+    """
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -85,14 +91,14 @@ class Executor:
             limits=self._limits,
             clock=self._clock,
         )
-        self.wakeups = Wakeups(journal.wait, self._clock)
-        self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
-        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put, journal.value)
+        wakeups = self.wakeups = Wakeups(journal.wait, self._clock)
+        self._progress = ProgressBuffer(self._clock, wakeups.wake_in)
+        self._calls = RunningCalls(callees, self._state.results, wakeups.call_ended, journal.value)
 
     def hand_over(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
         self.hands_over = True
-        self.wakeups.wake_now()
+        self.wakeups.wake()
 
     @property
     def results(self) -> Mapping[str, Json]:
@@ -153,12 +159,12 @@ class Executor:
                 if not calls.running:
                     continue
                 await asyncio.sleep(0)  # lets calls end that wait for nothing
-            elif not calls.running and not (self._holds_on() and self._may_start):
+            elif not calls.running and not (self._retries_soon() and self._may_start):
                 return
             if not wakeups.is_awake:
                 if (at := state.next_wake) is not None:
                     wakeups.set_alarm(at)
-                await wakeups.next()
+                await wakeups.next_wakeup()
             if wakeups.follower:
                 await self._catch_up()
 
@@ -176,16 +182,16 @@ class Executor:
 
     async def _write(self, batch: Batch, started: list[PreparedCall]) -> list[PreparedCall]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
-        end = None if started else self._last_event()
+        end = None if started else self._end_if_done()
         try:
             await self._journal.append(*batch.bodies, *([end] if end else ()), values=batch.values)
         except StaleWriter:
             started = await self._write_after_others(batch, started)
-            self.wakeups.wake_now()
+            self.wakeups.wake()
         self._opening = []
         return started
 
-    def _last_event(self) -> e.RunFinished | None:
+    def _end_if_done(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
         goes_on = self._calls.running or self._state.wakes or self._is_paced
         if goes_on or self._progress.advice:
@@ -318,7 +324,9 @@ class Executor:
         try:
             if state.skipped_by_plan:
                 unit = self._naming_skipped(unit)
-            inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
+            inputs = resolved(unit, state.results)
+            kind = unit.step.kind
+            permit = state.permit(unit)
             seen = ""
             if permit is not None:
                 unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
@@ -346,7 +354,7 @@ class Executor:
             self._state.fail(unit, first.error)
         elif first is not None:
             self._state.batch.values.append(inputs)
-            self._state.ask_first(unit, first)
+            self._state.ask_before_start(unit, first)
         return first is not None
 
     def _naming_skipped(self, unit: Unit) -> Unit:
@@ -369,7 +377,8 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        prefetched = self._prefetched(unit, content.digest) if self._journal.run.prefetches else ""
+        prefetches = self._journal.run.prefetches
+        prefetch_key = self._prefetch_key(unit, content.digest) if prefetches else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.state_of(name).attempts + 1,
@@ -377,7 +386,7 @@ class Executor:
             mark="" if content.text == canonical_json(inputs) else call_mark(inputs),
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
-            prefetched=prefetched,
+            prefetched=prefetch_key,
         )
         self._state.batch.add(start, content)
         call = Call(
@@ -392,11 +401,11 @@ class Executor:
             is_stopped=lambda: self._is_cancelled,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        result = self._journal.run.prefetches[prefetched].result if prefetched else ""
+        known_result = prefetches[prefetch_key].result if prefetch_key else ""
         recorded: Any = content.value()
-        return PreparedCall(unit, recorded, call, result)
+        return PreparedCall(unit, recorded, call, known_result)
 
-    def _prefetched(self, unit: Unit, inputs: str) -> str:
+    def _prefetch_key(self, unit: Unit, inputs: str) -> str:
         """Returns the key of a recent read of the same, made early, that no step has used.
 
         Only a step that needs no other one takes it: what comes after a change reads anew.
@@ -413,8 +422,8 @@ class Executor:
 
     # Waiting and stopping.
 
-    def _holds_on(self) -> bool:
-        """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
+    def _retries_soon(self) -> bool:
+        """Forgets the waits of stopped steps; tells whether a retry or a next round comes soon."""
         self._state.drop_wakes_of_stopped()
         at = self._state.next_wake
         return at is not None and (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S

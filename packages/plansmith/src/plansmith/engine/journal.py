@@ -21,10 +21,12 @@ from plansmith.ports import Clock, Reply, Store
 if TYPE_CHECKING:
     from plansmith.engine.lease import HeldClaim
 
-
 _T = TypeVar("_T")
-FIRST_S: Final = 0.1
-MAX_S: Final = 5.0
+Write = Callable[[], Awaitable[None]]
+_FIRST_WAIT_S: Final = 0.1
+_MAX_WAIT_S: Final = 5.0
+_CONFIRMATIONS: Final = 3
+_MAX_RESULT: Final = 1000
 
 
 class StoreRetry:
@@ -41,14 +43,14 @@ class StoreRetry:
 
         `away` is the error of a first try that was made without this.
         """
-        wait = FIRST_S
+        wait = _FIRST_WAIT_S
         while True:
             if away is not None:
                 if not self.trouble:
                     self._tell(Sentence("waiting for the store: {why}", why=away))
                 self.trouble = str(away)
                 await self._clock.sleep(wait)
-                wait = min(wait * 2, MAX_S)
+                wait = min(wait * 2, _MAX_WAIT_S)
             try:
                 result = await action()
             except StoreAway as error:
@@ -64,11 +66,6 @@ class StoreRetry:
             self.trouble = ""
 
 
-Write = Callable[[], Awaitable[None]]
-_CONFIRMATIONS: Final = 3
-_MAX_RESULT: Final = 1000
-
-
 class Damage(NamedTuple):
     """Why a journal is read no further; `beyond` are readable events after its last good one.
 
@@ -81,13 +78,17 @@ class Damage(NamedTuple):
 
 
 class Journal:
-    """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
+    """The journal of one run: `events` are those read and written so far, `run` is their fold.
 
-    def __init__(self, run: str, *, store: Store, clock: Clock) -> None:
-        self.id = run
+    An append folds first, then writes, then keeps: memory never has what the store refused. If
+    another writer was first, it raises `StaleWriter`: `catch_up`, and decide again.
+    """
+
+    def __init__(self, run_id: str, *, store: Store, clock: Clock) -> None:
+        self.id = run_id
         self._store, self._clock = store, clock
         # The state of the run; of a damaged one, at its last good event.
-        self.run = Run(id=run)
+        self.run = Run(id=run_id)
         # The summary that was stored with its last event, if this journal wrote it.
         self.summary: RunSummary | None = None
         self.events: list[e.Event] = []
@@ -98,17 +99,17 @@ class Journal:
         self.retry: StoreRetry | None = None
 
     @classmethod
-    async def load(cls, run: str, *, store: Store, clock: Clock) -> Journal:
+    async def load(cls, run_id: str, *, store: Store, clock: Clock) -> Journal:
         """Loads the journal of a run; a damaged one up to its last good event.
 
         A damaged journal can be read; it accepts no event before it is repaired.
         """
-        journal = cls(run, store=store, clock=clock)
+        journal = cls(run_id, store=store, clock=clock)
         await journal.catch_up()
         if not journal.events:
             journal.require_sound()
             raise NotFound(
-                Sentence("there is no run '{name}'", name=run),
+                Sentence("there is no run '{name}'", name=run_id),
                 hint=Sentence("plansmith runs lists them"),
             )
         return journal
@@ -304,10 +305,10 @@ class Journal:
         """Returns the events that could follow the last one, without those that do not fit."""
         if self._fits(entries):  # nearly always; one by one takes quadratic time
             return self._next_events(entries)
-        fitting: list[e.Entry] = []
+        accepted: list[e.Entry] = []
         for each in entries:
-            fitting += [each] if self._fits([*fitting, each]) else []
-        return self._next_events(fitting)
+            accepted += [each] if self._fits([*accepted, each]) else []
+        return self._next_events(accepted)
 
     def _fits(self, entries: Sequence[e.Entry]) -> bool:
         try:

@@ -102,7 +102,7 @@ class Lease:
         """Renews the lease if that was long ago, and keeps it renewed from now on."""
         if self.now() - self._renewed > self.seconds / 2:
             await self.renew()
-        self._keep()
+        self._schedule_renewal()
 
     async def renew(self) -> None:
         """Renews the lease, and looks which claims of this process still hold.
@@ -139,7 +139,7 @@ class Lease:
     def recheck_claims(self) -> None:
         """Looks soon for claims that nobody here uses: the answer of the store was lost."""
         self._must_recheck = True
-        self._keep()
+        self._schedule_renewal()
 
     async def end(self) -> None:
         """Tells the others at once that the lease is over."""
@@ -155,21 +155,21 @@ class Lease:
         if self._renewing is not None and self._loop is not None and not self._loop.is_closed():
             self._renewing.cancel()
 
-    def _keep(self) -> None:
+    def _schedule_renewal(self) -> None:
         loop = asyncio.get_running_loop()
         if self._timer is None or self._loop is not loop:
             self._loop = loop
-            self._timer = loop.call_later(self.seconds / _RENEWALS, self._due)
+            self._timer = loop.call_later(self.seconds / _RENEWALS, self._on_timer)
 
-    def _due(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if (self._claims or self.always or self._must_recheck) and self._loop is not None:
-            self._renewing = self._loop.create_task(self._renew_and_keep())
+            self._renewing = self._loop.create_task(self._renew_and_schedule())
 
-    async def _renew_and_keep(self) -> None:
+    async def _renew_and_schedule(self) -> None:
         try:
             await self._renew()
         except PlansmithError:
             pass  # the store is away: the next renewal, or whoever makes a call, looks again
         finally:
-            self._keep()
+            self._schedule_renewal()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
 
 _LOOK_S: Final = 2.0
-_FEW: Final = 50  # processes that wait for one role and look as often as one alone
+_FEW: Final = 50  # so many processes wait for a role without looking less often
 
 
 class KnownProcess(NamedTuple):

@@ -19,7 +19,13 @@ _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
 # Names the machine, for containers that share a host name, a boot and a process namespace.
 _MACHINE: Final = "PLANSMITH_MACHINE"
+# A silent process counts as dead only once its silence was timed here for this part of its lease:
+# the times in the store may be wrong, since a clock can jump.
+_WATCHED: Final = 0.3
+ProcessState: TypeAlias = Literal["alive", "unsure", "dead"]
 _named: tuple[int, str] = (0, "")
+_numbers: Final = count()
+_open: Final[WeakValueDictionary[int, ThisMachine]] = WeakValueDictionary()
 
 
 class Machine(Protocol):
@@ -136,16 +142,6 @@ def _opening(owner: str) -> tuple[str, int]:
     return (process, int(number)) if process and number.isdigit() else (owner, 0)
 
 
-_numbers: Final = count()
-_open: Final = WeakValueDictionary[int, ThisMachine]()
-
-
-# A silent process counts as dead only once its silence was timed here for this part of its lease:
-# the times in the store may be wrong, since a clock can jump.
-_WATCHED: Final = 0.3
-ProcessState: TypeAlias = Literal["alive", "unsure", "dead"]
-
-
 class Liveness:
     """Tells which owners of runs live.
 
@@ -159,6 +155,7 @@ class Liveness:
         self._store, self._clock, self._machine, self._now = store, clock, machine, now
         # What every process of the store, also of this machine, has said at its last renewal.
         self.heartbeats: Mapping[str, Heartbeat] = {}
+        # By name: the number of renewals seen last, and when it was first seen here.
         self._since: dict[str, tuple[int, float]] = {}
 
     async def refresh(self) -> None:

@@ -18,24 +18,21 @@ from plansmith.errors import InputNeeded, ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
-from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
 from plansmith.plan.ids import is_part, parent_of, question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import NOT_STARTED, StepState, StepStatus
+from plansmith.plan.run import STARTABLE_OR_RUNNING, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, MAX_TIMEOUT_S, AskStep, Instead
 from plansmith.ports import Clock, Reply
 
-_STARTS_OR_RUNS: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _AWAITED: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 _PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)
 _NEW: Final = StepState()
-_Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
-
 MAX_WAIT_S: Final = 3600.0
 SHORT_PAUSE_S: Final = 5.0
+_Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
 
 
 class Batch(msgspec.Struct, eq=False, gc=False):
@@ -51,11 +48,12 @@ class Batch(msgspec.Struct, eq=False, gc=False):
 
 
 class UnitStates:
-    """Tracks which units are ready, opens and closes map and plan steps; fills the next batch.
+    """Where every unit stands while a run is executed; fills the next batch.
 
-    What is written of a step (its tries, its consent) is read from the journal: here is what the
-    batch adds to it. Every part of an open map or plan step that has started is a unit, also one
-    that asks or whose end is unknown: units that need it wait until it is done.
+    A unit is queued, running, or `stopped`: it has ended or waits for a person. One that the plan
+    skips counts as done. What is decided here adds its events to `batch`; what is written already
+    is read from the journal (`state_of`). Every part of an open map or plan step that has started
+    is a unit, also one that asks or whose end is unknown: units that need it wait until it is done.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class UnitStates:
         self.queue = ReadyQueue()
         # The status of each unit that no longer runs: ended, or waiting for a person.
         self.stopped: dict[str, StepStatus] = {}
-        self.skipped_by_plan: dict[str, SkipRule] = {}  # and why
+        self.skipped_by_plan: dict[str, e.SkipRule] = {}  # by name, with the rule
         self.skipped_by_others: set[str] = set()
         # Until when steps wait; empty in most runs.
         self.wakes: dict[str, datetime] = {}
@@ -94,10 +92,10 @@ class UnitStates:
             self._enter_step(name, step)
             for past in step.past_calls:
                 self._past_results[past.result] = await self._journal.value(past.result)
-        self._add(plan_units(plan))
+        self._queue_units(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
-        if step.status not in _STARTS_OR_RUNS:
+        if step.status not in STARTABLE_OR_RUNNING:
             self.stopped[name] = step.status
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
@@ -115,7 +113,7 @@ class UnitStates:
         # Agreeing to a repeated call is agreeing to each of its rounds.
         return self.state_of(unit.parent if unit.parent and unit.is_round else unit.name).permit
 
-    def _add(self, units: Mapping[str, Unit]) -> None:
+    def _queue_units(self, units: Mapping[str, Unit]) -> None:
         """Adds units to the queue.
 
         A changed plan may put a new step before one that is done or perhaps done: the units after
@@ -170,7 +168,7 @@ class UnitStates:
     def waits_for_person(self) -> bool:
         return any(each in _AWAITED for each in self.stopped.values())
 
-    def skipped_without_result(self, scope: str = "") -> dict[str, SkipRule]:
+    def skipped_without_result(self, scope: str = "") -> dict[str, e.SkipRule]:
         """Returns the steps of a scope that the plan skipped without a result, and why."""
         return {
             name.removeprefix(scope): rule
@@ -197,7 +195,7 @@ class UnitStates:
             because = because or next((each for each in through if each in skipped), "")
             if because:
                 # After a failure, what follows counts as failed too: an approved call is missing.
-                rule: SkipRule = "error" if skipped[because] == "error" else "need"
+                rule: e.SkipRule = "error" if skipped[because] == "error" else "need"
                 reason = Sentence("'{step}', which it needs, was skipped", step=because)
                 self._skip_by_rule(unit, reason, rule)
                 return True
@@ -215,10 +213,10 @@ class UnitStates:
         self._skip_by_rule(unit, only, "when")
         return True
 
-    def _skip_by_rule(self, unit: Unit, reason: str, rule: SkipRule) -> None:
+    def _skip_by_rule(self, unit: Unit, reason: str, rule: e.SkipRule) -> None:
         body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
         self.batch.bodies.append(self._standing_in(unit, body, unit.step.otherwise))
-        self._pass(unit.name, rule)
+        self._mark_passed(unit.name, rule)
 
     def reuse(self, unit: Unit, mark: str) -> bool:
         """Reuses the result of the first identical earlier call; false if there was none."""
@@ -226,7 +224,7 @@ class UnitStates:
             if (made.callee, made.call_mark) == (unit.callee, mark):
                 reused = e.StepReused(step=unit.name, result=made.result, run=self._journal.id)
                 self.batch.bodies.append(reused)
-                self._done(unit.name, self._past_results[made.result])
+                self._mark_done(unit.name, self._past_results[made.result])
                 return True
         return False
 
@@ -251,7 +249,9 @@ class UnitStates:
         for name in asking:
             if not self.state_of(name).attempts and group.may_step_aside:
                 group.step_aside(name)
-        self._add({name: part for name, part in started.items() if name not in group.asking})
+        self._queue_units(
+            {name: part for name, part in started.items() if name not in group.asking}
+        )
         self._queue_next(group)
         self._end_if_over(group)
 
@@ -262,7 +262,7 @@ class UnitStates:
             before = self.state_of(name)
             if group.pause_s and not before.attempts and before.wakes_at is None:
                 self._wait(name, group.pause_s)
-        self._add(parts)
+        self._queue_units(parts)
 
     def _wait(self, name: str, seconds: float) -> None:
         self.wakes[name] = self._clock.now() + timedelta(seconds=seconds)
@@ -275,7 +275,7 @@ class UnitStates:
         if step.timeout_s is not None:
             limit = timedelta(seconds=min(step.timeout_s, MAX_TIMEOUT_S))
             expires = self._clock.now() + limit
-        self.ask_first(
+        self.ask_before_start(
             unit,
             e.QuestionAsked(
                 question=unit.name,
@@ -288,7 +288,7 @@ class UnitStates:
             ),
         )
 
-    def ask_first(self, unit: Unit, question: e.QuestionAsked) -> None:
+    def ask_before_start(self, unit: Unit, question: e.QuestionAsked) -> None:
         """Asks a person before a unit begins; the next item of a map may ask meanwhile."""
         self.batch.bodies.append(question)
         self._park(unit, StepStatus.ASKING)
@@ -354,22 +354,22 @@ class UnitStates:
             body = body.replace(**spending(usage))
         self.batch.add(body, content)
         # Later steps get the recorded value, even if the callee changes its own.
-        self._done(unit.name, content.value())
+        self._mark_done(unit.name, content.value())
 
-    def fail(self, unit: Unit, error: str, kind: FailureKind = "reference") -> None:
+    def fail(self, unit: Unit, error: str, kind: e.FailureKind = "reference") -> None:
         """Records that a unit has failed for good; its `on_error` may let the plan go on."""
         whole = self.units[unit.parent].step if unit.is_item and unit.parent else None
         body, rule = self._failure(unit, error, kind), on_error(unit.step, whole)
         if rule == "fail":
             self.batch.bodies.append(body)
-            self._end(unit.name, StepStatus.FAILED)
+            self._mark_ended(unit.name, StepStatus.FAILED)
             return
         instead = instead_of_result(unit.step, rule, error, kind)
         self.batch.bodies.append(self._standing_in(unit, body.replace(passed=True), instead))
-        self._pass(unit.name, "error")
+        self._mark_passed(unit.name, "error")
 
     def _failure(
-        self, unit: Unit, error: str, kind: FailureKind, *, again: bool = False
+        self, unit: Unit, error: str, kind: e.FailureKind, *, again: bool = False
     ) -> e.StepFailed:
         """Returns the event of a failure, with what the call used."""
         spent = spending(self._budget.settle(unit.name))
@@ -389,7 +389,7 @@ class UnitStates:
         self._budget.settle(unit.name)
         self.stopped[unit.name] = status
 
-    def _done(self, name: str, value: Json) -> None:
+    def _mark_done(self, name: str, value: Json) -> None:
         self.results[name] = value
         self.stopped[name] = StepStatus.DONE
         unit = self.units.get(name)
@@ -401,14 +401,14 @@ class UnitStates:
         elif unit.step.kind not in ("ask", "reply"):
             self.has_new_end = True
 
-    def _pass(self, name: str, rule: SkipRule) -> None:
+    def _mark_passed(self, name: str, rule: e.SkipRule) -> None:
         """Lets units that waited for this one go on."""
         self.skipped_by_plan[name] = rule
         if name in self.units:
             self.queue.finish(name)
-        self._end(name, StepStatus.SKIPPED)
+        self._mark_ended(name, StepStatus.SKIPPED)
 
-    def _end(self, name: str, status: StepStatus) -> None:
+    def _mark_ended(self, name: str, status: StepStatus) -> None:
         self.stopped[name] = status
         if name in self.units:
             self._end_part(self.units[name])
@@ -429,7 +429,7 @@ class UnitStates:
         error = group.error()
         if group.only_skipped:
             self.batch.bodies.append(e.StepSkipped(step=unit.name, reason=error))
-            self._end(unit.name, StepStatus.SKIPPED)
+            self._mark_ended(unit.name, StepStatus.SKIPPED)
         elif error:
             self.fail(unit, error)
         else:
@@ -445,15 +445,15 @@ class UnitStates:
         """
         match body:
             case e.StepDone(step=name):
-                self._done(name, value)
+                self._mark_done(name, value)
             case e.StepFailed(step=name, passed=True, result=digest):
                 self.results |= {name: value} if digest else {}
-                self._pass(name, "error")
+                self._mark_passed(name, "error")
             case e.StepFailed(step=name):
-                self._end(name, StepStatus.FAILED)
+                self._mark_ended(name, StepStatus.FAILED)
             case e.StepSkipped(step=name):
-                self._skip(name)
-                self._end(name, StepStatus.SKIPPED)
+                self._mark_skipped(name)
+                self._mark_ended(name, StepStatus.SKIPPED)
             case e.StepReplied(step=name, answer=answer, permit=False):
                 self.call_answers[name] = Reply(answer, value)
                 self._put_back(name)
@@ -462,13 +462,13 @@ class UnitStates:
             case _:
                 return
 
-    def _skip(self, name: str) -> None:
+    def _mark_skipped(self, name: str) -> None:
         """Skips a step and all its parts."""
         self.skipped_by_others.add(name)
         self.stopped[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
-            self._skip(part)
+            self._mark_skipped(part)
 
     def _put_back(self, name: str) -> None:
         self.stopped.pop(name, None)

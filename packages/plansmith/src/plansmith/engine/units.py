@@ -16,7 +16,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Json, canonical_hash, kind_of_value
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
-from plansmith.plan.run import StepStatus
+from plansmith.plan.run import UNSUCCESSFUL, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     AgentStep,
@@ -31,6 +31,7 @@ from plansmith.plan.steps import (
 
 _UNBOUND: Final[Mapping[str, Json]] = MappingProxyType({})
 _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
+_MAX_ASKING: Final = 100
 
 
 class Unit(msgspec.Struct, eq=False):
@@ -85,6 +86,7 @@ class Unit(msgspec.Struct, eq=False):
     @property
     def is_item(self) -> bool:
         """Whether it is for one item of a map step."""
+        # Parts of a template have their parent's name as scope; items and rounds have not.
         return not self.is_round and self.parent is not None and self.scope != f"{self.parent}/"
 
     @property
@@ -174,7 +176,7 @@ def map_units(unit: Unit, items: Json, started: Mapping[str, str]) -> dict[str, 
 
 def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> list[str]:
     """Returns a name for each item: the one it has, else its position in the list if free."""
-    own = [f"{step}/{place}" for place in range(len(items))]
+    own = [f"{step}/{position}" for position in range(len(items))]
     if not started:
         return own
     free: dict[str, deque[str]] = {}
@@ -182,19 +184,20 @@ def _item_names(step: str, items: list[Json], started: Mapping[str, str]) -> lis
         free.setdefault(started[name], deque()).append(name)
     hashes = [canonical_hash(item) for item in items]
     # Items at their old position keep their name; equal items are matched in order.
-    names = {place: name for place, name in enumerate(own) if started.get(name) == hashes[place]}
-    for place, name in names.items():
-        free[hashes[place]].remove(name)
-    for place, digest in enumerate(hashes):
-        if place not in names and free.get(digest):
-            names[place] = free[digest].popleft()
+    pairs = enumerate(zip(own, hashes, strict=True))
+    names = {position: name for position, (name, digest) in pairs if started.get(name) == digest}
+    for position, name in names.items():
+        free[hashes[position]].remove(name)
+    for position, digest in enumerate(hashes):
+        if position not in names and free.get(digest):
+            names[position] = free[digest].popleft()
     taken = {*started, *names.values()}
     later = (name for number in count(len(items)) if (name := f"{step}/{number}") not in taken)
-    for place, name in enumerate(own):
-        if place not in names:
-            names[place] = name if name not in taken else next(later)
-            taken.add(names[place])
-    return [names[place] for place in range(len(items))]
+    for position, name in enumerate(own):
+        if position not in names:
+            names[position] = name if name not in taken else next(later)
+            taken.add(names[position])
+    return [names[position] for position in range(len(items))]
 
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
@@ -269,10 +272,6 @@ def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
     return level.place if level is not None else ""
 
 
-_MAX_ASKING: Final = 100
-_LOST: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
-
-
 class Group:
     """The parts of a map or plan step; a map runs `width` of them at a time, a template all.
 
@@ -322,7 +321,7 @@ class Group:
             self.waiting.remove(name)
         if status is StepStatus.DONE:
             self.done.add(name)
-        elif status in _LOST:
+        elif status in UNSUCCESSFUL:
             self.not_done[name] = status
 
     def next_parts(self) -> dict[str, Unit]:

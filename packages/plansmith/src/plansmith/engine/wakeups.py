@@ -14,7 +14,7 @@ from plansmith.plan.events import StepAdvised, StepProgressed
 from plansmith.ports import Advice, Clock
 
 FOLLOW_AFTER_S: Final = 0.2
-EVERY_S: Final = 0.5
+_PROGRESS_EVERY_S: Final = 0.5
 _MAX_LENGTH: Final = 500
 
 
@@ -40,29 +40,29 @@ class Wakeups:
         self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._context: Context = copy_context()
 
-    def put(self, name: str, outcome: Outcome) -> None:
+    def call_ended(self, name: str, outcome: Outcome) -> None:
         """Reports that a call has ended."""
         self._ended.append((name, outcome))
-        self.wake_now()
+        self.wake()
 
     def take_ended(self) -> list[tuple[str, Outcome]]:
-        """Returns the calls that have ended since the last time."""
+        """Returns the calls that have ended since the last time, and forgets the last wake-up."""
         self.is_awake = False
         ended, self._ended = self._ended, []
         return ended
 
-    def wake_now(self) -> None:
+    def wake(self) -> None:
         """Wakes the executor."""
         self.is_awake = True
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():  # done if the execution was cancelled
             waiter.set_result(None)
 
-    def wake(self, seconds: float) -> None:
+    def wake_in(self, seconds: float) -> None:
         """Wakes the executor in some seconds; may be called from any thread."""
         loop = self._loop
         if not loop.is_closed():
-            loop.call_soon_threadsafe(loop.call_later, seconds, self.wake_now)
+            loop.call_soon_threadsafe(loop.call_later, seconds, self.wake)
 
     def set_alarm(self, at: datetime) -> None:
         """Wakes the executor at a time, instead of that of an earlier alarm."""
@@ -70,14 +70,14 @@ class Wakeups:
         async def wait() -> None:
             await self._clock.sleep(max(0.0, (at - self._clock.now()).total_seconds()))
             self._alarm_at = None
-            self.wake_now()
+            self.wake()
 
         if at != self._alarm_at:
             if self._alarm is not None:
                 self._alarm.cancel()
             self._alarm, self._alarm_at = asyncio.create_task(wait()), at
 
-    def next(self) -> asyncio.Future[None]:
+    def next_wakeup(self) -> asyncio.Future[None]:
         """Returns what is done at the next wake-up, if the executor is not awake.
 
         Other processes are followed only after a while, since that costs a task and a query.
@@ -103,7 +103,7 @@ class Wakeups:
     def read_others_now(self) -> None:
         """Has the executor read at once what others have written."""
         self._follow_others()
-        self.wake_now()
+        self.wake()
 
     def _follow_others(self) -> None:
         if self.follower is None:
@@ -113,7 +113,7 @@ class Wakeups:
         try:
             while True:
                 await self._news()
-                self.wake_now()
+                self.wake()
                 # The executor's own writes wake this too: let it process them first.
                 await asyncio.sleep(FOLLOW_AFTER_S)
         except PlansmithError:
@@ -133,12 +133,12 @@ class Wakeups:
 class ProgressBuffer:
     """Buffers the progress and advice of running calls, from any thread.
 
-    Of many progress texts in a short time only the last is kept. `wake` wakes the executor in
+    Of many progress texts in a short time only the last is kept. `wake_in` wakes the executor in
     some seconds, which then takes them.
     """
 
-    def __init__(self, clock: Clock, wake: Callable[[float], None]) -> None:
-        self._clock, self._wake = clock, wake
+    def __init__(self, clock: Clock, wake_in: Callable[[float], None]) -> None:
+        self._clock, self._wake_in = clock, wake_in
         self._progress: dict[str, str] = {}
         self._due: dict[str, float] = {}
         self._advised: list[StepAdvised] = []
@@ -151,10 +151,10 @@ class ProgressBuffer:
         self._progress[step] = kept_text(text)[:_MAX_LENGTH]
         self.is_empty = False
         now = self._clock.monotonic()
-        due = max(now, self._due.get(step, -EVERY_S) + EVERY_S)
+        due = max(now, self._due.get(step, -_PROGRESS_EVERY_S) + _PROGRESS_EVERY_S)
         if is_next or now == due:
             self._due[step] = due
-            self._wake(due - now)
+            self._wake_in(due - now)
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
@@ -163,7 +163,7 @@ class ProgressBuffer:
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advised.append(StepAdvised(step=step, advice=advice, reason=text))
         self.is_empty = False
-        self._wake(0)
+        self._wake_in(0)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
         """Returns progress and advice since the last time, of steps that still run."""

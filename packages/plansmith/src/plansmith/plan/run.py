@@ -147,9 +147,10 @@ class StepStatus(StrEnum):
 
 
 NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
+STARTABLE_OR_RUNNING: Final = (*NOT_STARTED, StepStatus.RUNNING)
 BEGUN: Final = (StepStatus.RUNNING, StepStatus.ASKING)
 UNFINISHED: Final = (*NOT_STARTED, *BEGUN)
-# What another plan may try again.
+# Ended without success; another plan may try these again.
 UNSUCCESSFUL: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 OVER: Final = (
     RunStatus.DONE,

@@ -29,7 +29,7 @@ from plansmith.plan.question_options import (
     permits,
 )
 from plansmith.plan.refs import value_text
-from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
+from plansmith.plan.run import NOT_STARTED, UNSUCCESSFUL, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import stricter, why_cannot_approve
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ReplyStep, ToolStep
@@ -43,8 +43,17 @@ if TYPE_CHECKING:
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 
-
 ASK_ANOTHER: Final = Sentence("Ask somebody with the role approver or admin")
+ONLY_PERSONS: Final = Sentence(
+    "A person has to decide this: on the page of plansmith serve, or with plansmith go"
+)
+_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+_OVER: Final = (StepStatus.DONE, *UNSUCCESSFUL)
+_RESULT_HINT: Final = Sentence(
+    "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
+    example='{"done": …}',
+    none='{"done": null}',
+)
 
 
 async def decide(
@@ -225,18 +234,6 @@ async def changed_values(
         why = Sentence("these values cannot be changed here, only in the plan")
         raise Refused(why, hint=Sentence("refuse, or change the plan"))
     return {**seen, **changes}
-
-
-ONLY_PERSONS: Final = Sentence(
-    "A person has to decide this: on the page of plansmith serve, or with plansmith go"
-)
-_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
-_OVER: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
-_RESULT_HINT: Final = Sentence(
-    "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
-    example='{"done": …}',
-    none='{"done": null}',
-)
 
 
 def answerable(run: Run, capabilities: Capabilities) -> dict[str, e.QuestionAsked]:

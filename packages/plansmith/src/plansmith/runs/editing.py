@@ -205,7 +205,7 @@ class PlanEditing:
             again = await self._create(new)
             await self._planning.make_next_plan(again)
             return await self._journals.whole(again)
-        plan = await self._registry.pinned(plan)
+        plan = await self._registry.with_fixed_templates(plan)
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]
         has_read = any(READ_RESULTS in each.reasons for each in reviews)
         reasons: list[str] = [READ_RESULTS] if has_read else []

@@ -21,7 +21,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, EndOrReplan, Execute, next_move
 from plansmith.plan.refs import escape_text, with_words
-from plansmith.plan.run import NOT_STARTED, UNFINISHED, Run, RunStatus, StepStatus
+from plansmith.plan.run import STARTABLE_OR_RUNNING, UNFINISHED, Run, RunStatus, StepStatus
 from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import ReplyStep
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), replies="plansmith.runs.replies")
 
-
-_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
+_SHOWN: Final = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +59,12 @@ class _Active:
 
 
 class RunExecution:
-    """Executes plans until they are over or wait for a person; each run by one process."""
+    """Executes plans until they are over or wait for a person; each run by one process.
+
+    `begin` starts a task of four layers: `_execute` returns the run, also one that another process
+    took over; `_execute_under_claim` owns it; `_through_changes` goes on after others wrote; and
+    `_until_rest` does what `next_move` says.
+    """
 
     def __init__(
         self, *, planning: RunPlanning, budgets: RunBudgets, writer: ReplyWriter | None
@@ -179,6 +183,7 @@ class RunExecution:
         return [review] if why else []
 
     async def _until_rest(self, journal: Journal, active: _Active) -> bool:
+        """Does what comes next until the run rests; true if another process has to go on."""
         wakes_at, idle = None, False
         while True:
             runs = not idle and journal.run.phase is not RunStatus.REPLANNING
@@ -284,11 +289,14 @@ class RunExecution:
             await self._execute_steps(journal, active, replies_left)
             if journal.run.paused:
                 return
-        past, run, registry = await self._intake.timings(), journal.run, self._registry
+        past = await self._intake.timings()
+        run = journal.run
         # What steps would have changed matters only if the goal was met early, or one failed.
         matters = run.advice or any(step.rule == "error" for step in run.steps.values())
-        acting = await registry.acting(run.plan, run.templates) if run.plan and matters else ()
-        callees = await registry.callees()
+        acting = (
+            await self._registry.acting(run.plan, run.templates) if run.plan and matters else ()
+        )
+        callees = await self._registry.callees()
 
         def is_read(name: str) -> bool:
             unit = named_unit(run.plan, name, run.templates) if run.plan else None
@@ -334,8 +342,7 @@ class RunExecution:
                 active.executor.hand_over()
 
     def _stop_lost(self, run_id: str) -> None:
-        active = self._active.get(run_id)
-        if active is not None:
+        if (active := self._active.get(run_id)) is not None:
             active.interrupt()
 
     def wake(self, run_id: str) -> None:
@@ -366,12 +373,12 @@ def _open_replies(run: Run) -> dict[str, ReplyStep]:
     """Returns the replies of a plan that no other step uses and that are not written yet."""
     if run.plan is None:
         return {}
-    found = {
+    replies = [step for step in run.plan.steps if step.kind == "reply" and not step.disabled]
+    return {
         step.id: step
-        for step in run.plan.steps
-        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
+        for step in replies
+        if run.steps[step.id].status in STARTABLE_OR_RUNNING and not run.plan.needed_by[step.id]
     }
-    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
 
 
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
@@ -384,9 +391,6 @@ def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     )
     text, end = with_words(step.instruction, words), escape_text(in_language(rest, locale))
     return step.replace(instruction=f"{text}\n\n{end}", after=())
-
-
-_SHOWN: Final = 5
 
 
 async def conclude(

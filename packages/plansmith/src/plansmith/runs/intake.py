@@ -16,7 +16,6 @@ from plansmith.errors import PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.earlier import NO_RESULTS, UsableResults
-from plansmith.plan.events import SYSTEM
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from plansmith.runs.registry import PlanFacts, Registry
 else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
-
 
 SEEN_FIRST: Final = Sentence("review.seen_first")
 
@@ -109,7 +107,7 @@ class Proposal:
     drops: tuple[str, ...] = ()
     review_events: Sequence[e.Entry] | None = None
     values: Sequence[Json] = ()
-    by: e.Actor = SYSTEM
+    by: e.Actor = e.SYSTEM
 
 
 def _without_reused(plan: Plan, then: Sequence[e.Entry]) -> Plan:
@@ -188,7 +186,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out.
         """
         usable = await self.registry.usable_results(options, pins)
-        plan = usable.named(await self.registry.pinned(body.plan))
+        plan = usable.named(await self.registry.with_fixed_templates(body.plan))
         problems = (*body.problems, *await self.require_valid(plan, usable))
         return Proposal(body.replace(plan=plan, problems=problems), usable=usable)
 

@@ -13,11 +13,9 @@ from plansmith import errors
 from plansmith.engine.journal import Journal, StoreRetry, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Ownership
-from plansmith.errors import NotFound, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, full_hash
-from plansmith.plan.events import SYSTEM
 from plansmith.plan.fold import with_ready_steps
 from plansmith.plan.ids import Ids, call_key
 from plansmith.plan.planning import Tell, ignore_progress
@@ -36,8 +34,9 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), build="plansmith.report.build", repair="plansmith.engine.repair")
 
-
+Decide = Callable[[Run], Sequence[e.Entry]]  # decides what to write to a run
 _MAX_BYTES: Final = 16_000_000
+_KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
 
 
 class _Cached(NamedTuple):
@@ -152,9 +151,7 @@ class Journals:
         self.require_ours(journal.run)
         return journal
 
-    async def write(
-        self, journal: Journal, decide: Callable[[Run], Sequence[e.Entry]], *, by: e.Actor = SYSTEM
-    ) -> bool:
+    async def write(self, journal: Journal, decide: Decide, *, by: e.Actor = e.SYSTEM) -> bool:
         """Writes what is decided about a run, decided anew if others write at the same time.
 
         False if there is nothing to write.
@@ -269,9 +266,6 @@ def wrong_status(run: Run, hint: str = "") -> errors.Refused:
     return errors.Refused(Sentence("run {run} is {status}", run=run.id, status=status), hint=hint)
 
 
-_KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
-
-
 async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool:
     """Deletes a run that is over and that no process works on; false if there is none.
 
@@ -285,11 +279,11 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
     while True:
         try:
             journal = await journals.load_verified(run_id)
-        except NotFound:
+        except errors.NotFound:
             return False
         if not journal.run.status.over:
             hint = Sentence("cancel it first: plansmith runs cancel {run}", run=run_id)
-            raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
+            raise errors.Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
         await journals.ownership.require_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
         if await journals.store.delete_run(run_id, last=journal.last, tombstones=found):

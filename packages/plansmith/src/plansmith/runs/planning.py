@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), prefetch="plansmith.engine.prefetch")
 
-
 # Who made the plan of a run that was made from something; else whoever submitted it.
 _ORIGINS: Final[dict[str, PlanOrigin]] = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
@@ -145,7 +144,7 @@ class RunPlanning:
             )
             if prefetcher is not None:
                 await prefetcher.finish(await self._wanted_at_once(planned))
-            await self._record(journal, planned)
+            await self._write_outcome(journal, planned)
         finally:
             if prefetcher is not None:
                 await prefetcher.finish()
@@ -164,7 +163,7 @@ class RunPlanning:
             return ()
         return () if await self.intake.review(plan) else prefetch.wanted_by(plan)
 
-    async def _record(self, journal: Journal, planned: Planned) -> None:
+    async def _write_outcome(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
         triaged = e.Triaged(decision=planned.decision, reason=planned.reason)
         values = recorded_exchanges(planned)
@@ -239,7 +238,7 @@ class RunPlanning:
             return planned
         plan, found = planned.plan, list[Problem]()
         if runs_templates(plan):
-            plan = await self.registry.pinned(plan)
+            plan = await self.registry.with_fixed_templates(plan)
             found = template_problems(plan, await self.registry.load_templates())
         return replace(planned, plan=plan, problems=(*planned.problems, *found))
 
@@ -270,7 +269,7 @@ class RunPlanning:
             beyond = await revision.beyond_approval(self.registry, journal, plan)
         again = await revision.repeat_reasons_of_origin(self.registry, run, plan)
         reasons = [*beyond.reasons, *again]
-        if undone := _undone_edits(journal.events, plan):
+        if undone := _edits_undone_by(journal.events, plan):
             reasons.insert(0, Sentence("review.edits_undone", steps=undone))
         planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
         proposal = replace(
@@ -341,7 +340,7 @@ class RunPlanning:
         budget.spend("replan", planned.figures.usage)
         budget.settle("replan")
         if planned.plan is not None and not planned.plan.degraded:
-            return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
+            return await self._adopt(journal, planned, cause, read_texts=bool(request.findings))
         if rethinks:
             await self._keep_plan(journal, planned)
             return None
@@ -357,7 +356,7 @@ class RunPlanning:
         start = e.RunStarted(hash=journal.plan_hash, reason=Sentence("the plan stays as it is"))
         await journal.append(answer, start, values=recorded_exchanges(planned))
 
-    async def _go_on(
+    async def _adopt(
         self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
     ) -> EndReason | None:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
@@ -372,7 +371,7 @@ class RunPlanning:
         plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         usable = await self.registry.usable_results(run.options, run.pins)
         problems = [*await self.intake.check(plan, usable), *problems]
-        flaw = await self._flaw(journal, plan, problems)
+        flaw = await self._why_unusable(journal, plan, problems)
         if cause.kind == "rethink":
             if plan.hash == before.hash:
                 flaw = Sentence("thinking it over changed nothing")
@@ -401,7 +400,7 @@ class RunPlanning:
         await self._propose_made(journal, planned, proposal)
         return None
 
-    async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
+    async def _why_unusable(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
         """Says why a run cannot go on with a new plan; empty if it can."""
         run = journal.run
         if plan.hash == journal.plan_hash:
@@ -482,8 +481,8 @@ def _request(run: Run, feedback: str) -> PlanRequest:
     )
 
 
-def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
-    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
+def _edits_undone_by(events: Sequence[e.Event], plan: Plan) -> list[str]:
+    """Returns the steps that a person edited since the last other plan and `plan` has otherwise."""
     base = person = None
     for event in events:
         if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":

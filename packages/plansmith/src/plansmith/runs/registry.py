@@ -157,11 +157,11 @@ class Registry:
         """Returns the present templates."""
         return await usable_templates(self.store, self.templates)
 
-    async def pinned(self, plan: Plan) -> Plan:
+    async def with_fixed_templates(self, plan: Plan) -> Plan:
         """Returns the plan with the version and the parameters of each template written into it."""
         if not template.runs_templates(plan):
             return plan
-        return template.pinned(plan, await self.load_templates())
+        return template.with_fixed_templates(plan, await self.load_templates())
 
     async def template_plans(self, plan: Plan | None) -> Mapping[str, Plan]:
         """Returns the plans of the templates that a plan runs, at every depth."""

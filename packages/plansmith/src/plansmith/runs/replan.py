@@ -66,8 +66,8 @@ def cause_to_revise(run: Run, limits: Limits, events: Sequence[e.Event]) -> Caus
     advised = run.advice is not None and run.advice.advice == "replan"
     broken = failed_steps(run)
     failed = [name for name in broken if not was_refused(run, name)]
-    if (advised or failed) and limits.max_replans and _when(run, limits) != "never":
-        full = run.replans >= _most(limits.max_replans, run, "replans")
+    if (advised or failed) and limits.max_replans and _replan_setting(run, limits) != "never":
+        full = run.replans >= _with_grants(limits.max_replans, run, "replans")
         cause = Cause("advice", Sentence("a step asks for another plan"))
         if failed:
             cause = Cause("failure", Sentence("failed: {steps}", steps=failed))
@@ -86,12 +86,12 @@ def _may_change(run: Run) -> bool:
     return not run.limit_refused and run.origin.kind != "schedule"
 
 
-def _when(run: Run, limits: Limits) -> str:
+def _replan_setting(run: Run, limits: Limits) -> str:
     """Returns when the plan of a run is made anew: the run's own setting, or that of all."""
     return run.options.replan or limits.replan
 
 
-def _most(limit: int, run: Run, name: e.LimitName) -> int:
+def _with_grants(limit: int, run: Run, name: e.LimitName) -> int:
     return limit + run.grants.get(name, 0)
 
 
@@ -100,7 +100,7 @@ def _is_last(plan: Plan, limits: Limits) -> bool:
 
 
 def _no_more_iterations(run: Run, limits: Limits) -> bool:
-    return run.iterations + 1 >= _most(limits.max_iterations, run, "iterations")
+    return run.iterations + 1 >= _with_grants(limits.max_iterations, run, "iterations")
 
 
 def failed_steps(run: Run) -> list[str]:
@@ -117,11 +117,12 @@ def may_iterate(run: Run, limits: Limits, iterations: IterationRules) -> bool:
 
 
 def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
-    """Returns the steps that ended since the plan was thought over; it is due if there are any.
+    """Returns the steps that ended since the plan was thought over last; if any did, it is due.
 
-    None: it is never due, since no setting says so or `max_replans` answers have changed the plan.
+    None if it never is: the settings do not want it, the plan may not change, or thinking it over
+    has changed it as often as `max_replans` allows.
     """
-    if _when(run, limits) != "after_each" or run.plan is None or not _may_change(run):
+    if _replan_setting(run, limits) != "after_each" or run.plan is None or not _may_change(run):
         return None
     names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []
@@ -129,14 +130,14 @@ def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[st
     for event in events:
         body = event.body
         if isinstance(body, e.ReplanStarted):
-            # One that a crash interrupted is still due: what has ended is not forgotten here.
+            # A crash may cut the thinking off: `ended` is kept, so that it is made up for.
             thinking = body.kind == "rethink"
         elif isinstance(body, (e.PlanProposed, e.RunStarted)):
             changes += thinking and isinstance(body, e.PlanProposed)
             ended, thinking = [], False
         elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
             ended.append(body.step)
-    if changes >= _most(limits.max_replans, run, "replans"):
+    if changes >= _with_grants(limits.max_replans, run, "replans"):
         return None
     is_open = any(run.steps[step.id].status in NOT_STARTED for step in run.plan.steps)
     return tuple(ended) if is_open else ()

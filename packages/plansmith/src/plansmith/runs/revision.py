@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.engine import units as u
 from plansmith.engine.journal import Journal, load_values
-from plansmith.engine.units import place_of
 from plansmith.errors import NotFound, ReferenceFailed, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark, full_hash
@@ -26,9 +25,9 @@ from plansmith.review.coverage import BeyondApproval, compare_with_approved
 if TYPE_CHECKING:
     from plansmith.runs.registry import Registry
 
-
 _MAX_REPEATS: Final = 2
 _MAX_ITEMS: Final = 1000
+_PLAN_CHANGED: Final = Sentence("the plan was changed")
 CallKey = tuple[str, str]  # what is called, and the mark of its arguments
 
 
@@ -111,9 +110,6 @@ def resolved_calls(
             continue
         pending += [(part, f"{place}/{part.step.id}") for part in islice(parts, _MAX_ITEMS)]
     return calls
-
-
-_PLAN_CHANGED: Final = Sentence("the plan was changed")
 
 
 def is_skipped_by_person(state: StepState) -> bool:
@@ -362,7 +358,7 @@ async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> B
     again = await repeat_reasons(registry, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
-        place_of(run.plan, name, run.templates)
+        u.place_of(run.plan, name, run.templates)
         for name, state in run.steps.items()
         if is_skipped_by_person(state)
     }
@@ -400,7 +396,7 @@ async def repeat_reasons(
         place
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE or state.past_calls or is_in_doubt(state)
-        if (place := place_of(run.plan, name, run.templates)) in old
+        if (place := u.place_of(run.plan, name, run.templates)) in old
     }
     keys = {old[place] for place in begun}
     approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []

@@ -20,13 +20,12 @@ from plansmith.runs.decisions import ASK_ANOTHER, require_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
-    from plansmith.plan.events import Entry
     from plansmith.plan.run import Run
     from plansmith.runs.intake import PlanIntake
     from plansmith.schedules.schedule import Schedule
 
 
-async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[Entry] | None:
+async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[e.Entry] | None:
     """Returns what is written with the new plan of a run; None if no schedule started the run."""
     if run.origin.kind != "schedule":
         return None
@@ -34,7 +33,9 @@ async def approval_of_run(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[
     return None if schedule is None else await standing_approval(intake, schedule, plan)
 
 
-async def standing_approval(intake: PlanIntake, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
+async def standing_approval(
+    intake: PlanIntake, schedule: Schedule, plan: Plan
+) -> Sequence[e.Entry]:
     """Returns the approval of exactly this plan if there is one, else a review request."""
     name = schedule.name
     approver = e.Actor(kind="person", name=schedule.approved_by, user=schedule.approver)

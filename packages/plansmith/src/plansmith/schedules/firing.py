@@ -242,7 +242,7 @@ class Firing:
         plan = schedule.plan
         if schedule.template:
             plan = await self._templates.plan(schedule.template, schedule.inputs)
-        return await self._registry.pinned(plan) if plan is not None else None
+        return await self._registry.with_fixed_templates(plan) if plan is not None else None
 
     async def _record(self, schedule: Schedule, fire: Fire, run: Run) -> Fire:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""

@@ -11,7 +11,6 @@ from plansmith.clock import first_of
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.events import SYSTEM
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
@@ -267,7 +266,7 @@ class Schedules(Firing):
         # What runs once stays in the run: who approved the whole has approved it too. It is
         # recorded as an edit of Plansmith, so that nobody is the author of what they approve.
         one_suffices = source.options.second_person == "never"
-        left = await self._runs.editing.edit(run, once[0], by=by if one_suffices else SYSTEM)
+        left = await self._runs.editing.edit(run, once[0], by=by if one_suffices else e.SYSTEM)
         if left.phase is RunStatus.REVIEWING and left.plan is not None:
             await self._runs.decide(run, approve=left.plan.hash, by=by)
         return made

@@ -159,24 +159,24 @@ def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template |
     return templates.get(f"{name}@{step.version}" if step.version else step.template)
 
 
-def pinned(
+def with_fixed_templates(
     plan: Plan, templates: Mapping[str, Template], made: dict[str, Plan | None] | None = None
 ) -> Plan:
     """Returns the plan with the version, content hash and parameters of each template written in.
 
     What runs is then exactly what was approved, whatever is saved under the same name later. A
     template that the program passes in has no version and keeps its name. `made` are the plans
-    of templates that were pinned already.
+    of templates that are fixed already.
     """
     known: dict[str, Plan | None] = {} if made is None else made
 
-    def pin(step: AnyStep) -> AnyStep:
+    def fix(step: AnyStep) -> AnyStep:
         if isinstance(step, MapStep):
-            return step.replace(each=pin(step.each))
+            return step.replace(each=fix(step.each))
         template = template_of(step, templates) if isinstance(step, PlanStep) else None
         if template is None or not isinstance(step, PlanStep):
             return step
-        inner = _pinned_plan(template, templates, known)
+        inner = _fixed_plan(template, templates, known)
         fields: dict[str, Any] = {
             "inputs": with_defaults(template, step.inputs),
             "content": inner.hash if inner else None,
@@ -185,27 +185,27 @@ def pinned(
             fields |= {"template": template.full_name, "version": template.version}
         return step.replace(**fields)
 
-    return plan.replace(steps=tuple(map(pin, plan.steps)))
+    return plan.replace(steps=tuple(map(fix, plan.steps)))
 
 
-def _pinned_plan(
+def _fixed_plan(
     template: Template, templates: Mapping[str, Template], made: dict[str, Plan | None]
 ) -> Plan | None:
-    """Returns the pinned plan of a template, made once; a template that runs itself has none."""
+    """Returns the fixed plan of a template, made once; a template that runs itself has none."""
     if template.full_name not in made:
         made[template.full_name] = None
-        made[template.full_name] = pinned(template.plan, templates, made)
+        made[template.full_name] = with_fixed_templates(template.plan, templates, made)
     return made[template.full_name]
 
 
 def template_plans(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
-    """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
+    """Returns the fixed plans of the templates that a plan runs, at every depth, by name."""
     found, made = dict[str, Plan](), dict[str, Plan | None]()
     pending = [plan]
     while pending:
         for _, step in plan_steps(pending.pop()):
             template = template_of(step, templates)
-            inner = _pinned_plan(template, templates, made) if template else None
+            inner = _fixed_plan(template, templates, made) if template else None
             if inner is not None and step.template not in found:
                 found[step.template] = inner
                 pending.append(inner)
