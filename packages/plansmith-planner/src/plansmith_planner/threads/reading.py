@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.check.schemas import why_misfit
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import why_misfit
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json

@@ -432,3 +432,28 @@ def _item(form: Schema, position: int) -> Json | None:
     if isinstance(first, list) and position < len(first):
         return first[position]
     return None if rest is False else rest
+
+
+def why_misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
+    """Says where and why a value does not fit a schema; empty if it does or nothing can tell."""
+    try:
+        return why_not_valid(validator(schema or {}), value)
+    except BadSchema:
+        return ""
+
+
+def why_not_valid(check: jsonschema_rs.Validator, value: Json) -> str:
+    """Says where and why a value is not valid; empty if it is or nothing can tell."""
+    try:
+        try:
+            check.validate(value)
+        except jsonschema_rs.ValidationError:
+            raise
+        except ValueError:  # it may have numbers that the validator does not know
+            check.validate(plain_numbers(value))
+    except jsonschema_rs.ValidationError as error:
+        place = ".".join(map(str, error.instance_path))
+        return f"{place}: {error.message}" if place else error.message
+    except ValueError:
+        return ""  # it is beyond what can be checked
+    return ""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 import jsonschema_rs
 
-from plansmith.check.schemas import BadSchema, validator
+from plansmith.check.schemas import BadSchema, validator, why_not_valid
 from plansmith.engine.outcome import (
     Asks,
     Done,
@@ -19,7 +19,6 @@ from plansmith.engine.outcome import (
     Outcome,
     error_text,
     question_flaw,
-    why_not_valid,
     with_class_name,
 )
 from plansmith.engine.units import Unit, cited, named_unit, resolved
@@ -295,8 +294,8 @@ class RunningCalls:
     def launch(self, started: Iterable[PreparedCall]) -> None:
         """Makes calls whose starts are written."""
         loop = asyncio.get_running_loop()
-        for ready in started:
-            self.running[ready.unit.name] = loop.create_task(self._work(ready))
+        for prepared in started:
+            self.running[prepared.unit.name] = loop.create_task(self._work(prepared))
 
     def _set_deadline(self, unit: Unit) -> None:
         """Gives a call its time limit as it begins: what held it up before does not count."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from plansmith.check.schemas import why_misfit
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Failed, why_misfit
+from plansmith.engine.outcome import Failed
 from plansmith.engine.state import UnitStates
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused

@@ -108,7 +108,7 @@ class Executor:
     @property
     def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
-        return self._state.next_wake
+        return self._state.wakes_at
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
@@ -162,7 +162,7 @@ class Executor:
             elif not calls.running and not (self._retries_soon() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if (at := state.next_wake) is not None:
+                if (at := state.wakes_at) is not None:
                     wakeups.set_alarm(at)
                 await wakeups.next_wakeup()
             if wakeups.follower:
@@ -425,7 +425,7 @@ class Executor:
     def _retries_soon(self) -> bool:
         """Forgets the waits of stopped steps; tells whether a retry or a next round comes soon."""
         self._state.drop_wakes_of_stopped()
-        at = self._state.next_wake
+        at = self._state.wakes_at
         return at is not None and (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
     async def _stop(self) -> None:

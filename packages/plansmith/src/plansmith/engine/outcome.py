@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jsonschema_rs
-
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
-from plansmith.plan.data import Json, flaws, plain_numbers
+from plansmith.plan.data import Json, flaws
 from plansmith.plan.events import FailureKind
-from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import AnyStep, Instead, OnError
 
@@ -74,31 +70,6 @@ def kept_text(text: object) -> str:
     return clean if len(clean) <= MAX_ERROR else f"{clean[:MAX_ERROR]}…"
 
 
-def why_misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
-    """Says where and why a value does not fit a schema; empty if it does or nothing can tell."""
-    try:
-        return why_not_valid(validator(schema or {}), value)
-    except BadSchema:
-        return ""
-
-
-def why_not_valid(check: jsonschema_rs.Validator, value: Json) -> str:
-    """Says where and why a value is not valid; empty if it is or nothing can tell."""
-    try:
-        try:
-            check.validate(value)
-        except jsonschema_rs.ValidationError:
-            raise
-        except ValueError:  # it may have numbers that the validator does not know
-            check.validate(plain_numbers(value))
-    except jsonschema_rs.ValidationError as error:
-        place = ".".join(map(str, error.instance_path))
-        return f"{place}: {error.message}" if place else error.message
-    except ValueError:
-        return ""  # it is beyond what can be checked
-    return ""
-
-
 def question_flaw(need: InputNeeded) -> str:
     """Says why a call's question cannot be put to a person; empty if it can."""
     # A tool may have put anything there.
@@ -129,10 +100,3 @@ def instead_of_result(
     if rule == "collect":
         return Instead(value={"error": {"kind": kind, "message": str(error)}})
     return rule if isinstance(rule, Instead) else step.otherwise
-
-
-def was_refused(run: Run, step: str) -> bool:
-    """Tells whether a step failed only because a person refused its values, or a part's."""
-    parts = (each for name, each in run.steps.items() if name.startswith(f"{step}/"))
-    broken = [each for each in parts if each.status is StepStatus.FAILED] or [run.steps[step]]
-    return all(each.error_kind == "refused" for each in broken)

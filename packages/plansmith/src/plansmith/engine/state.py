@@ -143,7 +143,7 @@ class UnitStates:
         return batch
 
     @property
-    def next_wake(self) -> datetime | None:
+    def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
         return min(self.wakes.values(), default=None)
 

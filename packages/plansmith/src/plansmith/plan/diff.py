@@ -1,4 +1,4 @@
-"""Compares two plans, applies differences, and merges a person's edits into a new plan."""
+"""Compares two plans, applies differences, and finds which edits a new plan undoes."""
 
 from __future__ import annotations
 

@@ -493,10 +493,10 @@ def next_events(
     entries: Iterable[Entry], *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> list[Event]:
     """Makes the events that follow the last one, all at one time; `by` if they name no actor."""
-    number, before = (last.number, last.hash) if last else (0, "")
+    first, before = (last.number + 1, last.hash) if last else (1, "")
     at = at.astimezone(UTC)
     when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
-    for number, entry in enumerate(entries, number + 1):  # noqa: B020 - from the last one on
+    for number, entry in enumerate(entries, first):
         body, who = entry if isinstance(entry, tuple) else (entry, by)
         text, by_text = body.canonical(), actor_text(who)
         try:

@@ -1,4 +1,4 @@
-"""Limits and budgets of runs, and plain messages for invalid values."""
+"""Limits and budgets of runs."""
 
 from __future__ import annotations
 

@@ -560,3 +560,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The earliest time for which a step waits, if any does."""
         times = [step.wakes_at for step in self.steps.values() if step.status in NOT_STARTED]
         return min((each for each in times if each is not None), default=None)
+
+
+def was_refused(run: Run, step: str) -> bool:
+    """Tells whether a step failed only because a person refused its values, or a part's."""
+    parts = (each for name, each in run.steps.items() if name.startswith(f"{step}/"))
+    broken = [each for each in parts if each.status is StepStatus.FAILED] or [run.steps[step]]
+    return all(each.error_kind == "refused" for each in broken)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.engine.journal import whole_run
-from plansmith.engine.outcome import was_refused
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of, full_hash, json_text
@@ -17,7 +16,7 @@ from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
-from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus
+from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus, was_refused
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
 from plansmith.plan.steps import AgentStep, ReplyStep
 from plansmith.ports import Store

@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plansmith import plugins
+from plansmith.check.schemas import why_misfit
 from plansmith.engine.budget import events_after_limit
 from plansmith.engine.consent import after_consent, given_values, read_consent
-from plansmith.engine.outcome import instead_of_result, on_error, why_misfit
+from plansmith.engine.outcome import instead_of_result, on_error
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e

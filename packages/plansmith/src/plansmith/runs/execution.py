@@ -12,7 +12,6 @@ from plansmith.clock import first_of
 from plansmith.engine.call import unended_prefetches
 from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_call_answers, load_values
-from plansmith.engine.outcome import was_refused
 from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import RunTakenOver, StaleWriter, StoreAway
 from plansmith.lazy import lazy_modules
@@ -21,7 +20,14 @@ from plansmith.plan.fold import fold
 from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, EndOrReplan, Execute, next_move
 from plansmith.plan.refs import escape_text, with_words
-from plansmith.plan.run import STARTABLE_OR_RUNNING, UNFINISHED, Run, RunStatus, StepStatus
+from plansmith.plan.run import (
+    STARTABLE_OR_RUNNING,
+    UNFINISHED,
+    Run,
+    RunStatus,
+    StepStatus,
+    was_refused,
+)
 from plansmith.plan.second_person import why_cannot_approve
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import ReplyStep

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, cast
 
-from plansmith.engine.outcome import was_refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import is_part
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import NOT_STARTED, UNSUCCESSFUL, Run, StepStatus
+from plansmith.plan.run import NOT_STARTED, UNSUCCESSFUL, Run, StepStatus, was_refused
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ContextBlock

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from plansmith.engine import units as u
 from plansmith.engine.journal import Journal, load_values
+from plansmith.engine.units import Unit, map_units, place_of, plan_units, resolved, template_units
 from plansmith.errors import NotFound, ReferenceFailed, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark, full_hash
@@ -69,11 +69,11 @@ def loop_in(events: Iterable[e.Event], plan: Plan, run: Run, results: Mapping[st
             seen.add((revision, call))
             outcome = full_hash(end.result) if isinstance(end, e.StepDone) else end.error
             tried[call][outcome] += 1
-    for name, unit in u.plan_units(plan).items():
+    for name, unit in plan_units(plan).items():
         if name in run.steps and run.steps[name].status is StepStatus.DONE:
             continue
         try:
-            call = unit.callee, call_mark(u.resolved(unit, results))
+            call = unit.callee, call_mark(resolved(unit, results))
         except ReferenceFailed:
             continue
         times = max(tried[call].values(), default=0)
@@ -91,19 +91,19 @@ def resolved_calls(
 ) -> dict[str, set[CallKey]]:
     """Returns the calls of a plan whose arguments are known by now, by place."""
     calls: dict[str, set[CallKey]] = defaultdict(set)
-    pending = [(unit, unit.name) for unit in u.plan_units(plan).values()]
+    pending = [(unit, unit.name) for unit in plan_units(plan).values()]
     while pending:
         unit, place = pending.pop()
-        parts: Iterable[u.Unit] = ()
+        parts: Iterable[Unit] = ()
         try:
-            inputs = u.resolved(unit, results)
+            inputs = resolved(unit, results)
             match unit.step:
                 case ToolStep() | AgentStep():
                     calls[place].add((unit.callee, call_mark(inputs)))
                 case MapStep() if unit.depth < MAX_NESTING:
-                    parts = u.map_units(unit, inputs["over"], {}).values()
+                    parts = map_units(unit, inputs["over"], {}).values()
                 case PlanStep(template=name) if name in templates and unit.depth < MAX_NESTING:
-                    parts = u.template_units(unit, templates[name], inputs).values()
+                    parts = template_units(unit, templates[name], inputs).values()
                 case _:
                     pass
         except ReferenceFailed:
@@ -358,7 +358,7 @@ async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> B
     again = await repeat_reasons(registry, journal, plan)
     # What a person skipped stays skipped in its step, and must not be done by another one.
     out = {
-        u.place_of(run.plan, name, run.templates)
+        place_of(run.plan, name, run.templates)
         for name, state in run.steps.items()
         if is_skipped_by_person(state)
     }
@@ -396,7 +396,7 @@ async def repeat_reasons(
         place
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE or state.past_calls or is_in_doubt(state)
-        if (place := u.place_of(run.plan, name, run.templates)) in old
+        if (place := place_of(run.plan, name, run.templates)) in old
     }
     keys = {old[place] for place in begun}
     approved = (await registry.facts(*run.approved_plan)).calls.acting if run.approved_plan else []

@@ -83,14 +83,14 @@ class SqliteStore(DatabaseStore):
         super().__init__(SQLITE, now=now)
         self._path = Path(path)
         self._timeout_s, self._poll_s = timeout_s, poll_s
-        self._database = SqliteWriter(
+        self._writer = SqliteWriter(
             self._path, synchronous=synchronous, timeout_s=timeout_s, now=now
         )
         # One thread each: a connection is used by one at a time.
-        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
-        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
+        self._write_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
+        self._read_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
         self._queue = CommitQueue(self._commit, on_settled=self._wake_followers)
-        self._reading: sqlite3.Connection | None = None
+        self._read_connection: sqlite3.Connection | None = None
         self._was_open = False
 
     async def close(self) -> None:
@@ -102,12 +102,12 @@ class SqliteStore(DatabaseStore):
         await asyncio.to_thread(self._shut)
 
     def _shut(self) -> None:
-        self._writer.shutdown()
-        self._reader.shutdown()
+        self._write_thread.shutdown()
+        self._read_thread.shutdown()
         with converting_errors(self._path):
-            if self._reading is not None:
-                self._reading.close()
-            self._database.close()
+            if self._read_connection is not None:
+                self._read_connection.close()
+            self._writer.close()
 
     async def intact_part(self, run: str) -> IntactPart:
         def read(connection: sqlite3.Connection) -> IntactPart:
@@ -123,20 +123,20 @@ class SqliteStore(DatabaseStore):
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
             with converting_errors(self._path, was_open=self._was_open):
-                self._database.file.require_same()
-                if self._reading is None:
-                    self._reading = open_database(self._path, timeout_s=self._timeout_s)
+                self._writer.file.require_same()
+                if self._read_connection is None:
+                    self._read_connection = open_database(self._path, timeout_s=self._timeout_s)
                     self._was_open = True
-                    self._database.file.require_same()
+                    self._writer.file.require_same()
                 try:
-                    return work(self._reading)
+                    return work(self._read_connection)
                 except sqlite3.Error:
                     # The next read opens another: this one may stay broken after a disk error.
-                    broken, self._reading = self._reading, None
+                    broken, self._read_connection = self._read_connection, None
                     broken.close()
                     raise
 
-        return await self._in(self._reader, read)
+        return await self._in(self._read_thread, read)
 
     async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
         if self._closed:
@@ -162,7 +162,7 @@ class SqliteStore(DatabaseStore):
                 loop.call_soon_threadsafe(end, work)
 
         try:
-            self._writer.submit(self._database.commit, batch).add_done_callback(tell)
+            self._write_thread.submit(self._writer.commit, batch).add_done_callback(tell)
         except RuntimeError:  # closed by another event loop
             raise closed() from None
         return done
@@ -174,13 +174,13 @@ class SqliteStore(DatabaseStore):
         return await self._queue.submit(ChangeClaim(run, statements, given))
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        return await self._in(self._writer, lambda: self._database.transact(changes))
+        return await self._in(self._write_thread, lambda: self._writer.transact(changes))
 
     async def _watch(self) -> None:
         seen = -1
         while self._followers.any:
             # The writer's own commits do not change it: followers hear of them at once.
-            version = await self._in(self._writer, self._database.data_version)
+            version = await self._in(self._write_thread, self._writer.data_version)
             if version != seen:
                 seen = version
                 await self._followers.look()
@@ -210,12 +210,7 @@ class SqliteWriter:
     """The only connection that writes, used by one thread: a batch becomes one transaction."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        synchronous: Synchronous,
-        timeout_s: float,
-        now: Callable[[], datetime],
+        self, path: Path, *, synchronous: Synchronous, timeout_s: float, now: Callable[[], datetime]
     ) -> None:
         self._path = path
         self._synchronous: Synchronous = synchronous

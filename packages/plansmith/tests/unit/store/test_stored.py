@@ -168,8 +168,8 @@ def test_a_value_is_read_from_its_text_and_no_other(text: str) -> None:
 async def test_a_request_too_large_for_the_disk_fails_alone(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     await store.append(journal("a", 1))
-    assert store._database._connection is not None
-    store._database._connection.execute("PRAGMA max_page_count = 12")
+    assert store._writer._connection is not None
+    store._writer._connection.execute("PRAGMA max_page_count = 12")
     large: list[Json] = [str(hash((number, "x"))) * 3 for number in range(5000)]
     outcomes = await asyncio.gather(
         store.append(journal("b", 2)),
@@ -271,7 +271,7 @@ def test_what_waits_for_a_commit_is_stored_although_its_program_ends_without_clo
     tmp_path: Path,
 ) -> None:
     store = SqliteStore(tmp_path / "runs.db")
-    commit, begun, go_on = store._database.commit, threading.Event(), threading.Event()
+    commit, begun, go_on = store._writer.commit, threading.Event(), threading.Event()
 
     def slow(batch: Sequence[Request]) -> None:
         begun.set()
@@ -286,10 +286,10 @@ def test_what_waits_for_a_commit_is_stored_although_its_program_ends_without_clo
         assert not any(each.done() for each in writing)  # and the program is over
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store._database, "commit", slow)
+        patch.setattr(store._writer, "commit", slow)
         asyncio.run(program())
         go_on.set()
-        store._writer.submit(int).result(30)  # after all that was given before
+        store._write_thread.submit(int).result(30)  # after all that was given before
 
     async def read() -> Sequence[str]:
         found = await store.runs()
