@@ -263,18 +263,23 @@ class BackgroundRuns:
             times.append(soon)  # whoever had it let go of it, or lost the store's answer
         if run.status.over:
             self._known.discard(run.id)
-        old = self._timers.pop(run.id, None)
-        if old is not None:
-            old.cancel()
-        if times:
+            if run.id in self._timers:
+                self._timers.pop(run.id).cancel()
+        elif times:
             self.continue_later(run.id, max(0.0, (min(times) - now).total_seconds()) + 0.01)
 
     def continue_later(self, run_id: str, wait: float) -> None:
+        """Looks at a run again after a while, unless a look is planned for sooner."""
+
         def wake() -> None:
             self._timers.pop(run_id, None)
             self.go_on(run_id, starts=False)
 
-        self._timers[run_id] = asyncio.get_running_loop().call_later(wait, wake)
+        loop, old = asyncio.get_running_loop(), self._timers.get(run_id)
+        if old is None or old.when() > loop.time() + wait:
+            if old is not None:
+                old.cancel()
+            self._timers[run_id] = loop.call_later(wait, wake)
 
     async def halt_planning(self, run_id: str) -> None:
         """Stops the planning of a run; does not stop its execution."""
