@@ -262,12 +262,11 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
 
 
 class PreparedCall(NamedTuple):
-    """A call, made once its start is written; `known_result` is the hash of a result read early."""
+    """A call, made once its start is written."""
 
     unit: Unit
     inputs: dict[str, Json]
     call: Call
-    known_result: str = ""
 
 
 class RunningCalls:
@@ -282,9 +281,8 @@ class RunningCalls:
         callees: Callees,
         results: Mapping[str, Json],
         ended: Callable[[str, Outcome], None],
-        value: Callable[[str], Awaitable[Json]],
     ) -> None:
-        self._callees, self._results, self._ended, self._value = callees, results, ended, value
+        self._callees, self._results, self._ended = callees, results, ended
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
         # When each call has to end, by the time of the event loop; never, once it took longer.
@@ -317,13 +315,10 @@ class RunningCalls:
         self._timer = loop.call_at(limit, self._stop_late) if limit < inf else None
 
     async def _work(self, prepared: PreparedCall) -> None:
-        unit, inputs, call, known_result = prepared
+        unit, inputs, call = prepared
         try:
-            if known_result:
-                outcome: Outcome = Done(await self._value(known_result))
-            else:
-                self._set_deadline(unit)
-                outcome = await self._callees.call(unit, inputs, call, self._results)
+            self._set_deadline(unit)
+            outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:
                 raise
@@ -373,16 +368,6 @@ def settle_after_crash(
             asked = unknown_question(name, _DIED, callee=unit.callee if unit else "")
             bodies += [e.StepUnknown(step=name, reason=_DIED, died=True), asked]
     return bodies
-
-
-def unended_prefetches(run: Run) -> list[e.PrefetchEnded]:
-    """Returns the end of each early read whose process died."""
-    error = Sentence("it is not known how it ended")
-    return [
-        e.PrefetchEnded(key=key, error=error)
-        for key, each in run.prefetches.items()
-        if not each.over
-    ]
 
 
 def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionAsked:

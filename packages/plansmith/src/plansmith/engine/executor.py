@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees, PreparedCall, RunningCalls, settle_after_crash
@@ -29,8 +29,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
-
-FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
 
 
 class Pacing(NamedTuple):
@@ -93,7 +91,7 @@ class Executor:
         )
         wakeups = self.wakeups = Wakeups(journal.wait, self._clock)
         self._progress = ProgressBuffer(self._clock, wakeups.wake_in)
-        self._calls = RunningCalls(callees, self._state.results, wakeups.call_ended, journal.value)
+        self._calls = RunningCalls(callees, self._state.results, wakeups.call_ended)
 
     def hand_over(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
@@ -377,8 +375,6 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        prefetches = self._journal.run.prefetches
-        prefetch_key = self._prefetch_key(unit, content.digest) if prefetches else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.state_of(name).attempts + 1,
@@ -386,7 +382,6 @@ class Executor:
             mark="" if content.text == canonical_json(inputs) else call_mark(inputs),
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
-            prefetched=prefetch_key,
         )
         self._state.batch.add(start, content)
         call = Call(
@@ -401,24 +396,8 @@ class Executor:
             is_stopped=lambda: self._is_cancelled,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        known_result = prefetches[prefetch_key].result if prefetch_key else ""
         recorded: Any = content.value()
-        return PreparedCall(unit, recorded, call, known_result)
-
-    def _prefetch_key(self, unit: Unit, inputs: str) -> str:
-        """Returns the key of a recent read of the same, made early, that no step has used.
-
-        Only a step that needs no other one takes it: what comes after a change reads anew.
-        """
-        if unit.parent is not None or unit.step.needed:
-            return ""
-        now, call = self._clock.now(), (unit.callee, inputs)
-        used = {each.prefetched for each in self._state.batch.bodies if type(each) is e.StepStarted}
-        for key, each in self._journal.run.prefetches.items():
-            is_free = each.result and not each.step and key not in used
-            if is_free and (each.tool, each.inputs) == call and each.ended_at is not None:
-                return key if 0 <= (now - each.ended_at).total_seconds() <= FRESH_S else ""
-        return ""
+        return PreparedCall(unit, recorded, call)
 
     # Waiting and stopping.
 

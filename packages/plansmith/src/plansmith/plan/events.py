@@ -93,25 +93,6 @@ class Triaged(PlanningBody, frozen=True, kw_only=True):
     query: str = ""
 
 
-class PrefetchStarted(EventBody, frozen=True, kw_only=True):
-    """A read is about to be made before its plan is complete; stored before the call."""
-
-    key: str
-    tool: str
-    inputs: str
-
-
-class PrefetchEnded(EventBody, frozen=True, kw_only=True):
-    """A prefetched read has ended; without `seconds`, its process died and nobody knows when."""
-
-    key: str
-    result: str = ""
-    error: ShownField = ""
-    seconds: Seconds | None = None
-    tokens: Count = 0
-    cost: str = ""
-
-
 class PlanningFailed(PlanningBody, frozen=True, kw_only=True):
     """Planning gave no usable plan."""
 
@@ -254,7 +235,7 @@ class StepBody(EventBody, frozen=True, kw_only=True):
 class StepStarted(StepBody, frozen=True, kw_only=True):
     """A step is about to be called; stored before the call.
 
-    The hash `item` identifies a part of a map step; `prefetched` is a read that is used instead.
+    The hash `item` identifies a part of a map step.
     """
 
     attempt: Positive = 1
@@ -262,7 +243,6 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     mark: str = ""
     callee: str = ""
     item: str = ""
-    prefetched: str = ""
 
     @property
     def call_mark(self) -> str:
@@ -424,7 +404,7 @@ class RunFinished(EventBody, frozen=True, kw_only=True):
     reason: ShownField = ""
 
 
-_Planning = RunCreated | Triaged | PrefetchStarted | PrefetchEnded | PlanningFailed | PlanProposed
+_Planning = RunCreated | Triaged | PlanningFailed | PlanProposed
 _Deciding = ReviewAsked | PlanApproved | PlanRejected | ChangesAsked
 _Asking = QuestionAsked | QuestionAnswered | QuestionWithdrawn
 _StepEnd = StepDone | StepReused | StepFailed | StepSkipped | StepCancelled | StepUnknown

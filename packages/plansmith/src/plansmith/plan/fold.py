@@ -23,7 +23,6 @@ from plansmith.plan.run import (
     UNFINISHED,
     ApprovedPlan,
     PastCall,
-    Prefetch,
     Run,
     RunStatus,
     Steps,
@@ -203,21 +202,6 @@ class _Fold:
             self._set(problems=body.problems)
         self._planned(body)
 
-    def prefetch_started(self, event: e.Event, body: e.PrefetchStarted) -> None:
-        begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
-        self._set(prefetches={**self.run.prefetches, body.key: begun})
-        self.calls += 1
-
-    def prefetch_ended(self, event: e.Event, body: e.PrefetchEnded) -> None:
-        prefetch = self.run.prefetches.get(body.key)
-        if prefetch is None or prefetch.over:
-            raise _misfit(event, f"no prefetched read {body.key!r} is under way")
-        took = None if body.seconds is None else timedelta(seconds=body.seconds)
-        at = None if took is None else prefetch.started_at + took
-        ended = replace(prefetch, over=True, ended_at=at, result=body.result, error=body.error)
-        self._set(prefetches={**self.run.prefetches, body.key: ended})
-        self._spend(body.tokens, body.cost)
-
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
         """Takes over a plan: steps keep their state by name.
 
@@ -393,14 +377,8 @@ class _Fold:
         self.calls_open.discard(name)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step, prefetch = self._require_step(event, body.step, NOT_STARTED), None
-        if body.prefetched:  # the step takes over the times of the read
-            prefetch = self.run.prefetches.get(body.prefetched)
-            if prefetch is None or prefetch.step:
-                raise _misfit(event, f"there is no prefetched read {body.prefetched!r} to use")
-            taken = replace(prefetch, step=body.step, over=True)
-            self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
-        elif body.inputs:  # map and plan steps themselves call nothing
+        step = self._require_step(event, body.step, NOT_STARTED)
+        if body.inputs:  # map and plan steps themselves call nothing
             self.calls += 1
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
@@ -411,8 +389,7 @@ class _Fold:
             permit=step.permit,
             consents_asked=step.consents_asked,
             attempts_answered=step.attempts_answered,
-            started_at=prefetch.started_at if prefetch else event.at,
-            prefetched=body.prefetched,
+            started_at=event.at,
             callee=body.callee,
             item=body.item,
             unsure=step.unsure,
@@ -423,10 +400,8 @@ class _Fold:
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._require_step(event, body.step, _RESULT_MISSING)
-        prefetch = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
-        at = prefetch.ended_at if prefetch else known
         ended = replace(
             step,
             status=StepStatus.DONE,
@@ -434,7 +409,7 @@ class _Fold:
             error="",
             tokens=body.tokens,
             program=(event.by.name or "a program") if event.by.kind == "program" else "",
-            finished_at=at or event.at,
+            finished_at=known or event.at,
             unsure=False,
         )
         self._end_call(body.step, ended)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from plansmith.plan.data import Flag, Number, Record, StrictInt
+from plansmith.plan.data import Number, Record, StrictInt
 
 
 class Limits(Record):
@@ -33,7 +33,6 @@ class Limits(Record):
         data: What happens when a value from a tool reaches a call that changes something: `show`
             it at review, `ask` before the call, or `deny` the call.
         data_free: Name patterns of tools to which `data` does not apply.
-        early_start: Whether steps that only read start while the plan is still being written.
         lease_s: Seconds of silence after which other machines consider this process dead.
 
     Examples:
@@ -53,7 +52,6 @@ class Limits(Record):
     tool_texts: Literal["reviewed", "ask", "trust"] = "reviewed"
     data: Literal["show", "ask", "deny"] = "ask"
     data_free: tuple[str, ...] = ()
-    early_start: Flag = True
     lease_s: Number = Field(default=20.0, ge=1, le=3600)
 
 

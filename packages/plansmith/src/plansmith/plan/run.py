@@ -55,19 +55,6 @@ class PastCall(NamedTuple):
     result: str
 
 
-class Prefetch(FrozenStruct, frozen=True, kw_only=True):
-    """A read made before its plan was complete; `step` is the step that uses its result."""
-
-    tool: str
-    inputs: str
-    started_at: datetime
-    ended_at: datetime | None = None
-    over: bool = False
-    result: str = ""
-    error: str = ""
-    step: str = ""
-
-
 class ReportText:
     """The text of a report, made when it is first read; runs are compared and shown without it."""
 
@@ -193,7 +180,6 @@ class StepState(FrozenStruct, frozen=True):
     item: str = ""
     unsure: bool = False
     past_calls: tuple[PastCall, ...] = ()
-    prefetched: str = ""
     reused_from: str = ""
     rule: SkipRule | Literal[""] = ""
     wakes_at: datetime | None = None
@@ -341,7 +327,6 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         calls_open: The steps whose call is open: what a crash now would interrupt.
         spent: How long it planned, ran and waited until its last event; `times` has the seconds.
         started_at: When the first step could start.
-        prefetches: Reads that were made while the plan was written.
         cancel_asked: Whether someone has cancelled it.
         steps: The state of each step by id; `result` reads the result of one.
         removed_steps: Steps that the plan no longer has, kept for the calls they made.
@@ -405,7 +390,6 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     calls_open: frozenset[str] = frozenset()
     spent: Mapping[str, timedelta] = msgspec.field(default_factory=dict[str, timedelta])
     started_at: datetime | None = None
-    prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
     steps: Steps = msgspec.field(default_factory=lambda: Steps({}))
     removed_steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])

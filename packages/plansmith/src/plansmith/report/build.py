@@ -21,7 +21,7 @@ from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_
 from plansmith.plan.steps import AgentStep, ReplyStep
 from plansmith.ports import Store
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
-from plansmith.report.history import check_claims, decisions, deviations, early_reads
+from plansmith.report.history import check_claims, decisions, deviations
 from plansmith.report.markdown import to_markdown
 
 _MAX_NAMED: Final = 5
@@ -31,7 +31,7 @@ _MAX_LENGTH: Final = 12_000
 _MAX_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
-_PRICED: Final = (e.StepDone, e.StepFailed, e.PrefetchEnded, e.PlanningBody)
+_PRICED: Final = (e.StepDone, e.StepFailed,, e.PlanningBody)
 
 
 def with_report(run: Run, events: Sequence[e.Event]) -> Run:
@@ -105,7 +105,7 @@ def make_report(
         answer=answer,
         notes=notes,
         evidence=tuple(ending.evidence()),
-        deviations=(*early_reads(run, words), *deviations(events, words)),
+        deviations=tuple(deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
             Failure(name, ending.outcome(name), in_language(state.error, locale))
@@ -140,7 +140,7 @@ class _Ending:
         run, status, words = self.run, self.run.status, self.words
         if run.plan is None and status is RunStatus.FAILED:
             # Reads may have been made while the plan was still being written.
-            return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
+            return (words["status_no_plan"],)
         lines = [words[f"status_{status.value}"]]
         if status is RunStatus.DONE:
             lines = self._done_lines()
@@ -258,7 +258,6 @@ class _Ending:
                 clipped=len(full) > width,
                 at=state.finished_at,
                 taken_from=state.reused_from or None,
-                read_early=bool(state.prefetched),
                 is_prose=isinstance(value, str) and isinstance(step, AgentStep | ReplyStep),
             )
 

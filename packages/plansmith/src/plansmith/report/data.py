@@ -64,7 +64,6 @@ class Evidence:
     clipped: bool
     at: datetime | None
     taken_from: str | None = None
-    read_early: bool = False
     is_prose: bool = False
 
 

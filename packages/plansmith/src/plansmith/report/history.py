@@ -84,14 +84,6 @@ def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
     return words[key].format(who=_who(event, words), changes=changes)
 
 
-def early_reads(run: Run, words: Words) -> Iterator[Line]:
-    """Yields the reads before the plan was complete, and whether a step used them."""
-    for read in run.prefetches.values():
-        text = words["read_early" if read.step else "read_early_unused"].format(tool=read.tool)
-        text += f": {_short(in_language(read.error, words['locale']))}" if read.error else ""
-        yield Line(text, read.step, "", read.started_at)
-
-
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Line]:
     """Yields who approved, rejected or answered what, and when."""
     asked: dict[str, e.QuestionAsked] = {}

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plansmith.clock import first_of
-from plansmith.engine.call import unended_prefetches
 from plansmith.engine.executor import Executor, Pacing
 from plansmith.engine.journal import Journal, load_call_answers, load_values
 from plansmith.engine.units import Unit, named_unit
@@ -285,8 +284,6 @@ class RunExecution:
         """Ends a run that is not over, unless it needs a new plan."""
         if journal.run.status.over:
             return
-        if ends := unended_prefetches(journal.run):
-            await journal.append(*ends)
         reason = await self._planning.replan_if_needed(journal)
         if reason is None:
             return

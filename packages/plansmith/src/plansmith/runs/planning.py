@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith import plugins
 from plansmith.engine.budget import CallReservations, limit_question, spending
-from plansmith.engine.call import unended_prefetches
 from plansmith.engine.journal import Journal, load_results, load_values
 from plansmith.errors import Misconfigured
-from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.diff import undone_edits
@@ -29,14 +27,11 @@ from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
-    from plansmith.engine import prefetch
     from plansmith.engine.budget import RunBudgets
     from plansmith.plan.planning import OnStep
     from plansmith.plan.steps import AnyStep
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
-else:
-    lazy_modules(globals(), prefetch="plansmith.engine.prefetch")
 
 # Who made the plan of a run that was made from something; else whoever submitted it.
 _ORIGINS: Final[dict[str, PlanOrigin]] = {"template": "template", "run": "rerun", "undo": "rerun"}
@@ -74,8 +69,7 @@ class RunPlanning:
         self.registry = intake.registry
         self.planner, self.limits, self.iterations = planner, limits, iterations
         self._standing_review = standing
-        # The runs that are being planned here, with the reads that are made early for each.
-        self._planning: dict[str, prefetch.Prefetcher | None] = {}
+        self._planning: set[str] = set()  # the runs that are being planned here
 
     def require_planner(self) -> Planner:
         """Returns the planner; raises `Misconfigured` if there is none."""
@@ -119,49 +113,23 @@ class RunPlanning:
         """Makes the plan that a run waits for; also after a crash and after answers about it."""
         self.journals.require_ours(journal.run)
         async with self.journals.ownership.writing(journal):
-            self._planning[journal.id] = None
+            self._planning.add(journal.id)
             try:
                 if journal.run.change_asked:
                     await self._make_changed_plan(journal)
                 else:
                     await self._make_first_plan(journal, triaged=triaged)
             finally:
-                self._planning.pop(journal.id, None)
+                self._planning.discard(journal.id)
 
     async def _make_first_plan(self, journal: Journal, *, triaged: bool) -> None:
-        """Makes the first plan of a run; reads that it needs are made while it is written."""
+        """Makes the first plan of a run."""
         journal.retry = self.journals.store_retry
         clarified = _clarifications(journal.events)
         text = "\n\n".join([journal.run.request, *clarified])
         triaged = triaged or len(clarified) >= CLARIFICATIONS
         request = PlanRequest(text, journal.run.options, triaged=triaged)
-        if ends := unended_prefetches(journal.run):
-            await journal.append(*ends)
-        prefetcher = self._planning[journal.id] = await self._prefetcher(journal)
-        try:
-            planned = await self.ask_planner(
-                request, on_step=prefetcher.start if prefetcher else _ignore
-            )
-            if prefetcher is not None:
-                await prefetcher.finish(await self._wanted_at_once(planned))
-            await self._write_outcome(journal, planned)
-        finally:
-            if prefetcher is not None:
-                await prefetcher.finish()
-
-    async def _prefetcher(self, journal: Journal) -> prefetch.Prefetcher | None:
-        """Returns what makes reads early; none is made if a person sees every plan first."""
-        sees_plan = sees_first(journal.run) or self.intake.policy.ask == "always"
-        if sees_plan or not self.limits.early_start:
-            return None
-        return prefetch.Prefetcher(journal, await self.registry.callees(), self.journals.tell)
-
-    async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
-        """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
-        plan = planned.plan
-        if plan is None or await self._reasons_after_reading(planned, plan):
-            return ()
-        return () if await self.intake.review(plan) else prefetch.wanted_by(plan)
+        await self._write_outcome(journal, await self.ask_planner(request))
 
     async def _write_outcome(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
@@ -408,12 +376,6 @@ class RunPlanning:
         results = await load_values(self.journals.store, run)
         loop = revision.loop_in(journal.events, plan, run, results)
         return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
-
-    async def close(self) -> None:
-        """Stops every early read."""
-        for prefetcher in [*self._planning.values()]:
-            if prefetcher is not None:
-                await prefetcher.finish()
 
 
 def proposal_of(planned: Planned, *, cause: str = "") -> Proposal:

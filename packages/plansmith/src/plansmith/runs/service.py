@@ -119,8 +119,7 @@ class RunService:
         return self.journals.clock
 
     async def close(self) -> None:
-        """Stops planning and executing; runs can be resumed later."""
-        await self.planning.close()
+        """Stops executing; runs can be resumed later."""
         await self.execution.close()
 
     async def plan(self, request: str, options: RunOptions, *, by: e.Who = "") -> Run:
