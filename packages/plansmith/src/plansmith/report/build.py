@@ -31,7 +31,7 @@ _MAX_LENGTH: Final = 12_000
 _MAX_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
-_PRICED: Final = (e.StepDone, e.StepFailed,, e.PlanningBody)
+_PRICED: Final = (e.StepDone, e.StepFailed, e.PlanningBody)
 
 
 def with_report(run: Run, events: Sequence[e.Event]) -> Run:
