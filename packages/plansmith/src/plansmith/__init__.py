@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plansmith.plan.events import QuestionAsked
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan, plan_hash
+    from plansmith.plan.preview import CallPreview
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
     from plansmith.ports import Call
@@ -36,6 +37,7 @@ __all__ = [
     "AgentSpec",
     "BudgetLimits",
     "Call",
+    "CallPreview",
     "Effect",
     "Limits",
     "Misconfigured",
@@ -76,6 +78,7 @@ _HOMES = {
     "plan.events": ["QuestionAsked"],
     "plan.limits": ["BudgetLimits", "Limits"],
     "plan.plan": ["Plan", "plan_hash"],
+    "plan.preview": ["CallPreview"],
     "plan.problem": ["Problem"],
     "plan.run": ["Run", "RunStatus", "StepStatus"],
     "ports": ["Call"],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from plansmith import plugins
 from plansmith.arguments import Arguments, ToolLike, require_plan
 from plansmith.lazy import lazy_modules, made_once
+from plansmith.plan.plan import Plan
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from plansmith.plan import run_options
     from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
-    from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.ports import Agent, ChatModel, Clock, JournalStore, Store
     from plansmith.runs import callbacks, template_book
+    from plansmith.runs.decisions import ApprovalDetails
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
 else:
@@ -220,6 +221,43 @@ class Plansmith:
         """
         return await self.runs.submit(require_plan(plan, "submit"), request=request, by=by)
 
+    async def preview(
+        self,
+        request: str | Plan | Run,
+        *,
+        given: Mapping[str, Json] | None = None,
+        by: Who = "",
+        **options: Any,
+    ) -> Run:
+        """Shows what a plan would change: runs what only reads, and nothing else.
+
+        `run.preview` has every call with its values. Its hash approves the plan and these calls;
+        when it runs, a person is asked only about calls that are not as they were shown.
+
+        Args:
+            request: The request in words, a plan, or a run whose plan waits for approval.
+            given: Results that stand in for those of steps that read, to see what would follow.
+            **options: Any field of `RunOptions`, if the request is in words.
+
+        Raises:
+            Refused: The run has begun, or a step of `given` changes something.
+
+        Examples:
+            >>> run = await smith.preview(plan)
+            >>> run.preview.calls[0].callee, run.preview.calls[0].inputs
+            ('order', {'item': 'bolts'})
+            >>> run = await smith.decide(run.id, approve=run.preview.hash)
+        """
+        if isinstance(request, str):
+            run = await self.plan(request, by=by, **options)
+            if run.preview is not None and not given:
+                return run
+        elif isinstance(request, Plan):
+            run = await self.submit(request, by=by)
+        else:
+            run = request
+        return await self.runs.preview(run.id, given=given, by=by)
+
     async def check(self, plan: Plan) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.
 
@@ -268,13 +306,22 @@ class Plansmith:
         return self.runs.journals.events(run_id, after=after, follow=follow)
 
     async def decide(
-        self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""
+        self,
+        run_id: str,
+        *,
+        approve: str | None = None,
+        reject: bool = False,
+        by: Who = "",
+        **details: Unpack[ApprovalDetails],
     ) -> Run:
         """Approves exactly one plan, or rejects it.
 
         Args:
-            approve: The hash of the plan that the person saw.
+            approve: The hash of the plan that the person saw; that of its preview approves the
+                calls shown there, too.
             reject: Rejects the plan, which cancels the run.
+            **details: Of an approved preview: steps or parts to `leave_out`, inputs to `change` by
+                step or part, and `fresh` if what was read is to be read again.
 
         Raises:
             StaleDecision: The plan has changed since, or the decision was made already.
@@ -282,7 +329,7 @@ class Plansmith:
         Examples:
             >>> run = await smith.decide(run.id, approve=run.plan.hash, by="ann")
         """
-        return await self.runs.decide(run_id, approve=approve, reject=reject, by=by)
+        return await self.runs.decide(run_id, approve=approve, reject=reject, by=by, **details)
 
     async def answer(
         self, run_id: str, question: str, value: Json, *, by: Who = "", of: str = ""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.earlier import EarlierResult, UsableResults
     from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
+    from plansmith.plan.preview import CallPreview
     from plansmith.plan.run_options import RunOptions
 
 # Re-exported: what prompts have, and the ports of stores.
@@ -294,6 +295,22 @@ class RehearsingSource(Protocol):
         Args:
             tool: The name of one of its tools.
             inputs: The arguments of the call.
+        """
+        ...
+
+
+@runtime_checkable
+class PreviewingSource(Protocol):
+    """A tool source that can say what a call would do, without doing anything."""
+
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Returns what a call would do; None if that is not known.
+
+        It gives the same again as long as the call would do the same.
+
+        Args:
+            tool: The name of one of its tools.
+            inputs: The arguments of the call; secrets are not filled in.
         """
         ...
 

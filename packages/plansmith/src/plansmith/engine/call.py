@@ -14,6 +14,7 @@ import jsonschema_rs
 from plansmith.check.schemas import BadSchema, validator, why_not_valid
 from plansmith.engine.outcome import (
     Asks,
+    Differs,
     Done,
     Failed,
     Outcome,
@@ -35,15 +36,26 @@ from plansmith.plan.capability import Effect, ToolSpec, effect_of
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.ids import question_name
 from plansmith.plan.plan import Plan
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.question_options import UNKNOWN_OPTIONS
 from plansmith.plan.refs import put_secrets, secret_names
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
-from plansmith.ports import Advice, Agent, Call, Clock, Secrets, TimeLimited, ToolSource
+from plansmith.ports import (
+    Advice,
+    Agent,
+    Call,
+    Clock,
+    PreviewingSource,
+    Secrets,
+    TimeLimited,
+    ToolSource,
+)
 
 Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
+_PREVIEW_S: Final = 60.0
 _MAX_SHOWN: Final = 500
 _DIED: Final = Sentence("the process ended during the call")
 
@@ -97,6 +109,10 @@ class Callees:
         `results` are needed to fill inputs with secrets again. Whoever calls keeps the time limit.
         """
         results, secrets = results or {}, self.secrets
+        if call.seen and (now := await self.preview(unit, inputs)) is not None:
+            is_own = call.attempt > 1 and now.done  # by its own first try
+            if now.hash != call.seen and not is_own:
+                return Differs(now)
         if secrets is not None:
             try:
                 inputs = _with_secrets(unit, inputs, secrets, results)
@@ -111,6 +127,20 @@ class Callees:
             flaw = self.flaw(unit, value)
             outcome = self.failure_after_call(unit, flaw, kind="result") if flaw else Done(value)
         return outcome if secrets is None else _hidden(outcome, secrets)
+
+    async def preview(self, unit: Unit, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Returns what a call would do, as its tool says; None if it does not say."""
+        source: object = self.tools.get(unit.callee) if unit.step.kind == "tool" else None
+        if not isinstance(source, PreviewingSource):
+            return None
+        try:
+            async with asyncio.timeout(_PREVIEW_S):
+                shown = await source.preview(unit.callee, inputs)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its own
+            shown = CallPreview(fails=with_class_name(error))
+        if shown is None or self.secrets is None:
+            return shown
+        return CallPreview.model_validate(self.secrets.hide(shown.to_json()))
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
         """Returns the outcome of a call that raised an error; raises a cancellation again.
@@ -245,6 +275,8 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
         return text if hidden == text else hidden  # a `Sentence` stays one
 
     match outcome:
+        case Differs():
+            return outcome  # hidden where it was shown
         case Done(value):
             return Done(secrets.hide(value))
         case Failed(error):

@@ -19,6 +19,7 @@ from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplie
 from plansmith.plan.ids import question_name
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
+from plansmith.plan.preview import CallPreview, PreviewedCall
 from plansmith.plan.question_options import ALLOW, CONSENT_OPTIONS
 from plansmith.plan.refs import (
     RESERVED,
@@ -74,6 +75,8 @@ class ConsentRules:
     limits: Limits
     templates: Mapping[str, Plan]
     most_items: int
+    # What a person saw in the preview that was approved, by step or part.
+    seen: Mapping[str, PreviewedCall] = field(default_factory=dict[str, PreviewedCall])
     # Kinds and callees of steps that never ask: reads, and calls whose values are only shown.
     _free: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
@@ -106,7 +109,22 @@ class ConsentRules:
                     callee=unit.callee,
                 )
             )
-        return _about_values(unit, inputs, sources, number)
+        return _about_values(unit, inputs, sources, number, self.seen.get(unit.name))
+
+    def about_change(
+        self, unit: Unit, inputs: dict[str, Json], shown: CallPreview, state: UnitStates
+    ) -> QuestionAsked:
+        """Returns the question whether a call may do something else than a person saw."""
+        before = self.seen[unit.name].shown if unit.name in self.seen else None
+        text = Sentence(
+            "{callee} would do something else than you saw. You saw {before}. Now: {now}.",
+            callee=unit.callee,
+            before=_quoted(before.to_json() if before is not None else None),
+            now=_quoted(shown.to_json()),
+        )
+        of = state.state_of(unit.name)
+        number = max(of.attempts, of.consents_asked) + 1
+        return _question(unit, inputs, number, text, data_sources(unit, state), 0)
 
     def _about_items(
         self, unit: Unit, step: MapStep, items: Json, state: UnitStates, number: int
@@ -138,13 +156,24 @@ class ConsentRules:
 
 
 def _about_values(
-    unit: Unit, inputs: Mapping[str, Json], sources: list[str], number: int
+    unit: Unit,
+    inputs: Mapping[str, Json],
+    sources: list[str],
+    number: int,
+    before: PreviewedCall | None,
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     # The names come from a tool, too, where its whole result is what is sent.
     names = {each: each if each.isidentifier() else _quoted(each) for each in sorted(inputs)}
     values = [
         Sentence("{name} = {value}", name=shown, value=_quoted(inputs[name]))
+        if before is None or before.inputs.get(name) == inputs[name]
+        else Sentence(
+            "{name} = {value} (you saw {before})",
+            name=shown,
+            value=_quoted(inputs[name]),
+            before=_quoted(before.inputs.get(name)),
+        )
         for name, shown in names.items()
     ]
     fields = {"callee": unit.callee, "values": values, "sources": [*map(source_name, sources)]}
@@ -244,7 +273,7 @@ def after_consent(
     unit = (
         named_unit(run.plan, asked.step, capabilities.templates) if run.plan is not None else None
     )
-    _require_valid(unit.step if unit is not None else None, values, capabilities)
+    require_valid(unit.step if unit is not None else None, values, capabilities)
     return StepReplied(
         step=asked.step,
         answer=allow_seen(seen, values),
@@ -254,7 +283,7 @@ def after_consent(
     )
 
 
-def _require_valid(
+def require_valid(
     step: AnyStep | None, values: dict[str, Json], capabilities: Capabilities
 ) -> None:
     """Refuses a person's own values that cannot be sent instead."""

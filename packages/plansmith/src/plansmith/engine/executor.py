@@ -7,23 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees, PreparedCall, RunningCalls, settle_after_crash
-from plansmith.engine.consent import ConsentRules, as_allowed
+from plansmith.engine.consent import ConsentRules, as_allowed, data_sources
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import Done, Failed
+from plansmith.engine.outcome import Differs, Done, Failed
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
 from plansmith.engine.wakeups import ProgressBuffer, Wakeups
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, call_mark, canonical_json, content_of
+from plansmith.plan.data import Json, call_mark, canonical_hash, canonical_json, content_of
 from plansmith.plan.ids import call_key
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
+from plansmith.plan.preview import CallPreview, PreviewedCall
 from plansmith.plan.refs import with_words
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
@@ -43,6 +44,29 @@ class Pacing(NamedTuple):
     held_back: frozenset[str]
 
 
+class ExecutorOptions(TypedDict):
+    """What an executor needs besides the journal of its run.
+
+    If there are `last_replies` nothing else is run, even if steps they need did not finish.
+    `opening` and `end` are events written with the first starts and the last end: that spares two
+    commits. `seen` is what a person saw in the preview that was approved.
+    """
+
+    callees: Callees
+    results: Mapping[str, Json]
+    call_answers: Mapping[str, Reply]
+    templates: Mapping[str, Plan]
+    limits: Limits
+    most_items: int
+    durations: Mapping[str, float]
+    budget: Budget | None
+    pacing: Pacing | None
+    last_replies: Mapping[str, Unit]
+    seen: Mapping[str, PreviewedCall]
+    opening: Sequence[e.AnyBody]
+    end: Callable[[], e.RunFinished | None]
+
+
 class Executor:
     """Executes a plan until it is over or waits for a person; a waiting run needs no memory.
 
@@ -51,42 +75,29 @@ class Executor:
     first, `_write_after_others` obeys what they decided before any call is made.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the first by name
-        self,
-        journal: Journal,
-        *,
-        callees: Callees,
-        results: Mapping[str, Json],
-        call_answers: Mapping[str, Reply],
-        templates: Mapping[str, Plan],
-        limits: Limits,
-        most_items: int,
-        durations: Mapping[str, float],
-        budget: Budget | None,
-        pacing: Pacing | None,
-        last_replies: Mapping[str, Unit],
-        opening: Sequence[e.AnyBody],
-        end: Callable[[], e.RunFinished | None],
-    ) -> None:
+    is_preview: ClassVar[bool] = False
+
+    def __init__(self, journal: Journal, **options: Unpack[ExecutorOptions]) -> None:
+        callees, limits, templates = options["callees"], options["limits"], options["templates"]
         self.is_executing = False
         self.hands_over = False  # another process is to go on
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits, templates
-        # If there are last replies nothing else is run, even if steps they need did not finish.
-        self._pacing, self._last_replies = pacing, last_replies
-        self._is_paced = bool(pacing or last_replies)
-        # Events written together with the first starts and the last end: it spares two commits.
-        self._opening, self._end = [*opening], end
-        self._consent = ConsentRules(callees, limits, templates, most_items)
-        self._budget = CallReservations(budget, journal, self._clock)
+        self._pacing, self._last_replies = options["pacing"], options["last_replies"]
+        self._is_paced = bool(self._pacing or self._last_replies)
+        self._opening, self._end = [*options["opening"]], options["end"]
+        self._consent = ConsentRules(
+            callees, limits, templates, options["most_items"], options["seen"]
+        )
+        self._budget = CallReservations(options["budget"], journal, self._clock)
         self._state = UnitStates(
             journal,
             budget=self._budget,
-            results=results,
-            call_answers=call_answers,
-            templates=self._templates,
-            durations=durations,
-            limits=self._limits,
+            results=options["results"],
+            call_answers=options["call_answers"],
+            templates=templates,
+            durations=options["durations"],
+            limits=limits,
             clock=self._clock,
         )
         wakeups = self.wakeups = Wakeups(journal.wait, self._clock)
@@ -173,10 +184,23 @@ class Executor:
             state.batch.bodies += self._progress.take(running)
         for name, outcome in self.wakeups.take_ended():
             del running[name]
-            if isinstance(outcome, Done):
-                state.finish(state.units[name], outcome.value)
-                continue
-            state.record(state.units[name], outcome)
+            match outcome:
+                case Done(value):
+                    state.finish(state.units[name], value)
+                case Differs(shown):
+                    self._ask_about_change(state.units[name], shown)
+                case _:
+                    state.record(state.units[name], outcome)
+
+    def _ask_about_change(self, unit: Unit, shown: CallPreview) -> None:
+        """Asks about a call that would do something else than a person saw."""
+        permit = self._state.permit(unit)
+        inputs = resolved(unit, self._state.results)
+        if permit is not None:
+            unit, inputs, _ = as_allowed(unit, inputs, permit, self._state.results)
+        question = self._consent.about_change(unit, inputs, shown, self._state)
+        self._state.batch.values.append(inputs)
+        self._state.ask_during_call(unit, question)
 
     async def _write(self, batch: Batch, started: list[PreparedCall]) -> list[PreparedCall]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
@@ -262,13 +286,19 @@ class Executor:
                 state.state_of(name).past_calls and self._reuse_result(unit)
             ):
                 continue
-            may_be_skipped = state.skipped_by_plan or unit.step.when is not None
-            if may_be_skipped and state.skip_by_plan(unit):
+            leaves_out = state.skipped_by_plan or self._journal.run.left_out
+            may_be_skipped = leaves_out or unit.step.when is not None
+            if self._is_set_aside(unit) or (may_be_skipped and state.skip_by_plan(unit)):
                 continue
             if self._budget.is_limited and not self._reserve_budget(unit):
                 break
             started += self._begin(unit)
         return started
+
+    def _is_set_aside(self, unit: Unit) -> bool:
+        """Tells whether a unit is not executed now; a preview leaves out what is no read."""
+        del unit
+        return False
 
     def _is_blocked(self, started: list[PreparedCall], name: str) -> bool:
         state, unit, advice = self._state, self._state.units[name], self._progress.advice
@@ -335,7 +365,7 @@ class Executor:
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
             else:
-                return [self._prepare_call(unit, inputs, seen)]
+                return [self._prepare_call(unit, inputs, seen, self._basis(unit, inputs, permit))]
         except ReferenceFailed as error:
             state.fail(unit, str(error))
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
@@ -371,7 +401,24 @@ class Executor:
         instruction = with_words(step.instruction, words)
         return unit.with_step(step.model_copy(update={"instruction": instruction}))
 
-    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], seen: str) -> PreparedCall:
+    def _basis(
+        self, unit: Unit, inputs: dict[str, Json], permit: e.StepReplied | None
+    ) -> e.CallBasis:
+        """Says why a call may begin."""
+        if self.is_preview:
+            return "read"
+        if self._callees.is_read(unit) or not data_sources(unit, self._state):
+            return ""
+        is_agreed = permit is not None and permit.state == canonical_hash(inputs)
+        return "consent" if is_agreed else "settings"
+
+    def _prepare_call(
+        self,
+        unit: Unit,
+        inputs: dict[str, Json],
+        seen: str,
+        basis: e.CallBasis,
+    ) -> PreparedCall:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
@@ -382,6 +429,7 @@ class Executor:
             mark="" if content.text == canonical_json(inputs) else call_mark(inputs),
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
+            basis=basis,
         )
         self._state.batch.add(start, content)
         call = Call(

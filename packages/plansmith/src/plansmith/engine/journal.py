@@ -13,6 +13,7 @@ from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter,
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting
+from plansmith.plan.preview import Preview
 from plansmith.plan.run import ReportText, Run, RunStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary, summary_of
@@ -358,9 +359,18 @@ async def whole_run(store: Store, run: Run, results: Mapping[str, Json] | None =
             # The rest of the run can still be shown.
             results = await readable_results(store, run)
             run = run.replace(damage=run.damage or _text(damage))
+    run = run.replace(preview=await load_preview(store, run)) if run.previewed else run
     if run.answer_hash:
         run = run.replace(report_text=ReportText(str(await store.get(run.answer_hash))))
     return run.replace(steps=steps.with_results(results)) if results else run
+
+
+async def load_preview(store: Store, run: Run) -> Preview | None:
+    """Loads what a person sees of a plan before the approval, if it was previewed."""
+    if run.previewed is None:
+        return None
+    found = Preview.model_validate(await store.get(run.previewed.content))
+    return found.replace(hash=run.previewed.approval)
 
 
 async def load_results(store: Store, run: Run) -> dict[str, Json]:

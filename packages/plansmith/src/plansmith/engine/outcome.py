@@ -9,6 +9,7 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.events import FailureKind
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import AnyStep, Instead, OnError
 
@@ -43,7 +44,14 @@ class Asks:
     need: InputNeeded
 
 
-Outcome = Done | Failed | Asks
+@dataclass(slots=True)
+class Differs:
+    """The call was not made: it would do something else than a person saw."""
+
+    shown: CallPreview
+
+
+Outcome = Done | Failed | Asks | Differs
 
 
 def error_text(error: BaseException) -> str:

@@ -30,6 +30,7 @@ from plansmith.ports import Clock, Reply
 _AWAITED: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 _PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)
 _NEW: Final = StepState()
+_LEFT_OUT: Final = Sentence("a person left it out of the approval")
 MAX_WAIT_S: Final = 3600.0
 SHORT_PAUSE_S: Final = 5.0
 _Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
@@ -88,6 +89,8 @@ class UnitStates:
 
     async def enter(self, plan: Plan) -> None:
         """Loads the plan and the state of its steps."""
+        for name, item in self._journal.run.items_seen.items():
+            self._items.setdefault(parent_of(name), {})[name] = item
         for name, step in self._journal.run.steps.items():
             self._enter_step(name, step)
             for past in step.past_calls:
@@ -111,7 +114,8 @@ class UnitStates:
     def permit(self, unit: Unit) -> e.StepReplied | None:
         """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""
         # Agreeing to a repeated call is agreeing to each of its rounds.
-        return self.state_of(unit.parent if unit.parent and unit.is_round else unit.name).permit
+        name = unit.parent if unit.parent and unit.is_round else unit.name
+        return self.state_of(name).permit or self._journal.run.permits.get(name)
 
     def _queue_units(self, units: Mapping[str, Unit]) -> None:
         """Adds units to the queue.
@@ -185,7 +189,10 @@ class UnitStates:
     # Before a unit starts.
 
     def skip_by_plan(self, unit: Unit) -> bool:
-        """Skips a unit, or lets it fail, where its plan says so; returns false if it runs."""
+        """Skips a unit, or lets it fail, where its plan or a person says so; false if it runs."""
+        if unit.name in self._journal.run.left_out:
+            self._skip_by_rule(unit, _LEFT_OUT, "left_out")
+            return True
         if self.skipped_by_plan and not (unit.is_item or unit.is_round):
             skipped = self.skipped_without_result(unit.scope)
             through = (
@@ -215,7 +222,8 @@ class UnitStates:
 
     def _skip_by_rule(self, unit: Unit, reason: str, rule: e.SkipRule) -> None:
         body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
-        self.batch.bodies.append(self._standing_in(unit, body, unit.step.otherwise))
+        instead = unit.step.otherwise if rule != "left_out" else None
+        self.batch.bodies.append(self._standing_in(unit, body, instead))
         self._mark_passed(unit.name, rule)
 
     def reuse(self, unit: Unit, mark: str) -> bool:
@@ -295,6 +303,20 @@ class UnitStates:
         group = self.groups.get(unit.parent or "") if unit.is_item else None
         if group is not None and group.may_step_aside:
             group.step_aside(unit.name)
+            self._queue_next(group)
+
+    def ask_during_call(self, unit: Unit, question: e.QuestionAsked) -> None:
+        """Asks a person about a call that was not made after all."""
+        self._park(unit, StepStatus.ASKING)
+        self.batch.bodies.append(question)
+
+    def set_aside(self, unit: Unit) -> None:
+        """Goes on as if a unit were done, which is not executed now."""
+        self._budget.settle(unit.name)
+        self.queue.finish(unit.name)
+        group = self.groups.get(unit.parent or "")
+        if group is not None:
+            group.held += 1
             self._queue_next(group)
 
     # When a call has ended.

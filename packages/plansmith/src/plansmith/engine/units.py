@@ -285,6 +285,7 @@ class Group:
         self.asking: set[str] = set()
         self.done: set[str] = set()
         self.not_done: dict[str, StepStatus] = {}
+        self.held = 0  # parts that are not executed now, and leave their place to others
         self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
@@ -327,7 +328,7 @@ class Group:
     def next_parts(self) -> dict[str, Unit]:
         """Takes the next parts that may be queued, up to the map's width."""
         step, able = self.unit.step, self.waiting
-        inside = len(self.parts) - len(able) - len(self.done) - len(self.not_done)
+        inside = len(self.parts) - len(able) - len(self.done) - len(self.not_done) - self.held
         free = max(step.width - inside, 0) if isinstance(step, MapStep) else len(able)
         if self.asking:
             able = deque(name for name in able if name not in self.asking)

@@ -67,6 +67,8 @@ class ToolSpec(Record):
         search: Whether it finds things by words, and may be used before planning.
         timeout_s: After how many seconds a call fails.
         tags: Words that help to find it.
+        free: Whether a read costs nothing and may run before every approval, even where a person
+            wants to see the plan first (True), or only if a person says so (False).
 
     Examples:
         >>> from plansmith import Effect, ToolSpec
@@ -84,6 +86,7 @@ class ToolSpec(Record):
     search: Flag = False
     timeout_s: Number | None = Field(default=None, gt=0)
     tags: tuple[str, ...] = ()
+    free: Flag | None = None
 
 
 class Skill(Record):

@@ -130,11 +130,48 @@ class ReviewAsked(EventBody, frozen=True, kw_only=True):
     drops: tuple[ShownField, ...] = ()
 
 
+class PreviewStarted(EventBody, frozen=True, kw_only=True):
+    """Steps that only read run before the approval; `given` results stand in for those of steps."""
+
+    hash: str
+    given: dict[str, str] = {}
+
+
+class PreviewMade(EventBody, frozen=True, kw_only=True):
+    """What the changes of a plan would be; `content` is all of that, as a `Preview`.
+
+    By step or part: `covers` has the hash of the inputs of a call, `items` that of the list item it
+    is for, and `seen` that of what its tool showed, where it may show something else later.
+    """
+
+    hash: str
+    covers: dict[str, str] = {}
+    items: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    content: str = ""
+
+    @property
+    def approval(self) -> str:
+        """The hash by which a person approves the plan with these calls."""
+        return data.canonical_hash(self.to_json())
+
+
 class PlanApproved(EventBody, frozen=True, kw_only=True):
-    """A person approved the plan with this hash; `tools` are the hashes of the tools it calls."""
+    """A person approved the plan with this hash; `tools` are the hashes of the tools it calls.
+
+    With the hash of a `preview`, the calls shown there as well: but for those `left_out`, and with
+    `changed` inputs for some. `fresh`: what was read for it is read again.
+    """
 
     hash: str
     tools: dict[str, str] = {}
+    preview: str = ""
+    left_out: tuple[str, ...] = ()
+    changed: dict[str, JsonField] = {}
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "changed", frozen_json(self.changed))
 
 
 class PlanRejected(EventBody, frozen=True, kw_only=True):
@@ -232,10 +269,14 @@ class StepBody(EventBody, frozen=True, kw_only=True):
     step: str
 
 
+CallBasis = Literal["", "read", "consent", "settings"]
+
+
 class StepStarted(StepBody, frozen=True, kw_only=True):
     """A step is about to be called; stored before the call.
 
-    The hash `item` identifies a part of a map step.
+    The hash `item` identifies a part of a map step. `basis` says why it may begin: it only reads,
+    before an approval; a person agreed to its inputs; or the settings ask for no consent to them.
     """
 
     attempt: Positive = 1
@@ -243,6 +284,7 @@ class StepStarted(StepBody, frozen=True, kw_only=True):
     mark: str = ""
     callee: str = ""
     item: str = ""
+    basis: CallBasis = ""
 
     @property
     def call_mark(self) -> str:
@@ -320,8 +362,9 @@ class StepReplied(StepBody, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "answer", frozen_json(self.answer))
 
 
-# Why the plan itself skips a step: its condition, a skipped step that it needs, or a failure.
-SkipRule = Literal["when", "need", "error"]
+# Why a plan goes on without a step: its condition, a skipped step that it needs, a failure, or a
+# person who left it out of an approval.
+SkipRule = Literal["when", "need", "error", "left_out"]
 
 
 class StepSkipped(StepBody, frozen=True, kw_only=True):
@@ -405,7 +448,7 @@ class RunFinished(EventBody, frozen=True, kw_only=True):
 
 
 _Planning = RunCreated | Triaged | PlanningFailed | PlanProposed
-_Deciding = ReviewAsked | PlanApproved | PlanRejected | ChangesAsked
+_Deciding = ReviewAsked | PreviewStarted | PreviewMade | PlanApproved | PlanRejected | ChangesAsked
 _Asking = QuestionAsked | QuestionAnswered | QuestionWithdrawn
 _StepEnd = StepDone | StepReused | StepFailed | StepSkipped | StepCancelled | StepUnknown
 _Step = StepStarted | StepProgressed | StepAdvised | _StepEnd | StepReplied | StepWaits | StepReset

@@ -11,16 +11,19 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import CALL_MARK_DIGITS
-from plansmith.plan.ids import parent_of, root_of
+from plansmith.plan.data import CALL_MARK_DIGITS, canonical_hash
+from plansmith.plan.graph import downstream
+from plansmith.plan.ids import is_part, parent_of, root_of
 from plansmith.plan.plan import differ
 from plansmith.plan.planning import ModelUse
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, permits
 from plansmith.plan.run import (
+    BEFORE_START,
     BEGUN,
     NOT_STARTED,
     OVER,
     UNFINISHED,
+    UNSUCCESSFUL,
     ApprovedPlan,
     PastCall,
     Run,
@@ -37,6 +40,7 @@ _RESULT_MISSING: Final = (*BEGUN, StepStatus.UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _MAY_HAVE_DIED: Final = (e.StepFailed, e.StepUnknown)
+_UNDER_WAY: Final = (RunStatus.RUNNING, RunStatus.REPLANNING)
 _NO_TIME: Final = timedelta()
 
 
@@ -232,6 +236,15 @@ class _Fold:
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
             pins={**body.pins, **self.run.pins} if body.pins else self.run.pins,
             approved="",
+            previewing="",
+            previewed=None,
+            permits={
+                name: permit
+                for name, permit in self.run.permits.items()
+                if (root := root_of(name)) in plan.by_id
+                and root in before
+                and not differ(before[root], plan.by_id[root])
+            },
             drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
@@ -259,12 +272,73 @@ class _Fold:
             time_counts_as="waiting",
         )
 
+    def preview_started(self, event: e.Event, body: e.PreviewStarted) -> None:
+        """Lets reads run before the approval: again where they failed, or data is given."""
+        self._require_hash(event, body.hash)
+        run = self.run
+        if run.phase not in BEFORE_START or run.is_approved or run.plan is None:
+            raise _misfit(event, "only a plan that waits for its approval is previewed")
+        if run.options.mode == "review" and event.by.kind == "program":
+            raise _misfit(event, "a person wants to see this plan before anything runs")
+        self._try_again()
+        again = downstream(run.plan.needs, [name for name in body.given if name in run.plan.by_id])
+        for name in [each for each in self.steps if root_of(each) in again]:
+            self.steps[name] = _NEW_STEP
+        for name, digest in body.given.items():
+            if name not in run.plan.by_id or name in run.acts:
+                raise _misfit(event, f"no result can be given for {name!r}")
+            self.steps[name] = StepState(
+                status=StepStatus.DONE,
+                result_hash=digest,
+                given_by=event.by.label or event.by.kind,
+                finished_at=event.at,
+            )
+        self._set(previewing=body.hash, previewed=None)
+
+    def preview_made(self, event: e.Event, body: e.PreviewMade) -> None:
+        if not self.run.previewing or self.run.previewing != body.hash:
+            raise _misfit(event, "no preview of this plan is under way")
+        self._set(previewing="", previewed=body)
+
+    def _try_again(self) -> None:
+        """Lets steps wait again that failed before the approval, or were passed over for it."""
+        for name, state in [*self.steps.items()]:
+            is_passed = state.rule in ("error", "need")
+            if is_passed or (state.status in UNSUCCESSFUL and state.error_kind != "person"):
+                self.steps[name] = _waiting_again(state)
+
+    def _permits(self, event: e.Event, body: e.PlanApproved) -> dict[str, e.StepReplied]:
+        """Returns the consent to each call of an approved preview."""
+        seen = self.run.previewed
+        if seen is None or seen.approval != body.preview:
+            raise _misfit(event, "its preview is not the last one of this plan")
+        if not {*body.left_out, *body.changed} <= seen.covers.keys():
+            raise _misfit(event, "the preview does not show all calls that it names")
+        if body.changed and self.run.options.second_person != "never":
+            raise _misfit(event, "nobody else has seen these values")
+        permits: dict[str, e.StepReplied] = {}
+        for name, digest in seen.covers.items():
+            permit = e.StepReplied(step=name, answer="allow", state=digest, permit=True)
+            if (mark := seen.seen.get(name)) is not None:
+                permit = permit.replace(answer={"allow": mark})
+            if name in body.changed:
+                values, state = body.changed[name], canonical_hash(body.changed[name])
+                permit = permit.replace(answer={"allow": values}, state=state, instead_of=digest)
+            permits[name] = permit
+        return permits
+
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._require_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
         self._require_second_person(event)
+        permits = self._permits(event, body) if body.preview else {}
         self._set(
+            permits=permits,
+            items_seen=self.run.previewed.items if permits and self.run.previewed else {},
+            left_out=body.left_out,
+            reads_again=body.fresh,
+            previewing="",
             approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
@@ -289,6 +363,9 @@ class _Fold:
         self.questions[body.question], self.question_events[body.question] = body, event.number
         if body.step is not None:
             step = self._require_step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
+            if body.kind == "consent":  # what was seen before is not what would happen
+                self._set(permits={k: v for k, v in self.run.permits.items() if k != body.step})
+                step = replace(step, permit=None)
             if step.status is not StepStatus.UNKNOWN:
                 again = step.consents_asked + (body.kind == "consent")
                 self._end_call(
@@ -321,6 +398,12 @@ class _Fold:
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
+        if self.run.started_at is None:
+            if self.run.reads_again:
+                given = {name: each for name, each in self.steps.items() if each.given_by}
+                names = [each for each in self.steps if not is_part(each)]
+                self.steps = Steps(dict.fromkeys(names, _NEW_STEP) | given)
+            self._try_again()
         self._set(
             phase=RunStatus.RUNNING,
             time_counts_as="running",
@@ -378,6 +461,7 @@ class _Fold:
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._require_step(event, body.step, NOT_STARTED)
+        self._require_basis(event, body)
         if body.inputs:  # map and plan steps themselves call nothing
             self.calls += 1
         self.steps[body.step] = StepState(
@@ -397,6 +481,36 @@ class _Fold:
         )
         if body.inputs:
             self.calls_open.add(body.step)
+
+    def _require_basis(self, event: e.Event, body: e.StepStarted) -> None:
+        """Refuses a call before the approval that is no read, and values that nobody agreed to.
+
+        What a step of the plan does by itself is known here; of its parts, only their consent.
+        """
+        run = self.run
+        if run.phase not in _UNDER_WAY:
+            is_call = body.step in run.acts and bool(body.inputs)
+            if not run.previewing or is_call or (body.inputs and body.basis != "read"):
+                raise _misfit(event, "nothing but reads may run before the approval")
+        elif (
+            not body.basis and body.inputs and body.step in run.acts and self._uses_data(body.step)
+        ):
+            raise _misfit(event, "values from tools reach a change, and nobody agreed to it")
+        elif body.basis == "consent":
+            whole = parent_of(body.step)
+            permit = self._permit(body.step) or (self._permit(whole) if whole else None)
+            if permit is None or not permit.state.startswith(body.call_mark):
+                raise _misfit(event, "nobody agreed to these values")
+
+    def _uses_data(self, name: str) -> bool:
+        """Tells whether the inputs of a step come from others than the plan and a person."""
+        by_id = self.run.plan.by_id if self.run.plan is not None else {}
+        refs = by_id[name].input_refs() if name in by_id else ()
+        return any(each.step not in by_id or by_id[each.step].kind != "ask" for each in refs)
+
+    def _permit(self, name: str) -> e.StepReplied | None:
+        state = self.steps.get(name, _NEW_STEP)
+        return state.permit or self.run.permits.get(name)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._require_step(event, body.step, _RESULT_MISSING)

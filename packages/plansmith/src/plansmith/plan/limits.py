@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from plansmith.plan.data import Number, Record, StrictInt
+from plansmith.plan.data import Flag, Number, Record, StrictInt
 
 
 class Limits(Record):
@@ -33,6 +33,8 @@ class Limits(Record):
         data: What happens when a value from a tool reaches a call that changes something: `show`
             it at review, `ask` before the call, or `deny` the call.
         data_free: Name patterns of tools to which `data` does not apply.
+        preview: Whether a plan made for a request is previewed by itself, where that is free: what
+            only reads runs before the approval.
         lease_s: Seconds of silence after which other machines consider this process dead.
 
     Examples:
@@ -52,6 +54,7 @@ class Limits(Record):
     tool_texts: Literal["reviewed", "ask", "trust"] = "reviewed"
     data: Literal["show", "ask", "deny"] = "ask"
     data_free: tuple[str, ...] = ()
+    preview: Flag = True
     lease_s: Number = Field(default=20.0, ge=1, le=3600)
 
 

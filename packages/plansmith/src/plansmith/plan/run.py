@@ -19,6 +19,7 @@ from plansmith.plan.events import (
     Event,
     FailureKind,
     LimitName,
+    PreviewMade,
     QuestionAsked,
     SkipRule,
     StepAdvised,
@@ -27,6 +28,7 @@ from plansmith.plan.events import (
 from plansmith.plan.ids import is_part, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
+from plansmith.plan.preview import Preview
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -137,6 +139,7 @@ NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
 STARTABLE_OR_RUNNING: Final = (*NOT_STARTED, StepStatus.RUNNING)
 BEGUN: Final = (StepStatus.RUNNING, StepStatus.ASKING)
 UNFINISHED: Final = (*NOT_STARTED, *BEGUN)
+BEFORE_START: Final = (RunStatus.PLANNING, RunStatus.REVIEWING)
 # Ended without success; another plan may try these again.
 UNSUCCESSFUL: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 OVER: Final = (
@@ -154,8 +157,9 @@ class StepState(FrozenStruct, frozen=True):
     `unsure` means that an earlier try may have taken effect; `past_calls` are those that were
     made before a plan let it wait again; `item` is the hash of the item of a map step's part.
     `reply` is the answer to a question of the call itself, `permit` consent to make the call.
-    `program` gave the result as an answer, if no person did. `rule` says why the plan skipped the
-    step, which may have a result then; before `wakes_at` it does not start.
+    `program` gave the result as an answer, if no person did. `given_by` put a result
+    in place of its own. `rule` says why the plan skipped the step, which may have a result then;
+    before `wakes_at` it does not start.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -181,6 +185,7 @@ class StepState(FrozenStruct, frozen=True):
     unsure: bool = False
     past_calls: tuple[PastCall, ...] = ()
     reused_from: str = ""
+    given_by: str = ""
     rule: SkipRule | Literal[""] = ""
     wakes_at: datetime | None = None
 
@@ -309,6 +314,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         drops_in_review: Approved calls that the plan under review no longer makes.
         drops_approved: Calls that a person agreed to drop.
         approved_tools: The definitions of the tools that the approval was given for.
+        previewing: The hash of the plan whose reads are made before its approval.
+        previewed: The last preview of the plan, as hashes.
+        preview: That preview in full: what would change; None in a list of runs.
+        permits: The consent that an approved preview gave, by step or part.
+        items_seen: The hashes of the list items in that preview, by part.
+        left_out: What a person left out of that approval.
+        reads_again: Whether what was read for the preview is read again.
         running_hash: The hash of the plan that runs.
         paused: Whether a person or a limit paused it.
         grants: How often a person lifted each limit.
@@ -373,6 +385,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     drops_in_review: tuple[str, ...] = ()
     drops_approved: tuple[str, ...] = ()
     approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    previewing: str = ""
+    previewed: PreviewMade | None = None
+    preview: Preview | None = None
+    permits: Mapping[str, StepReplied] = msgspec.field(default_factory=dict[str, StepReplied])
+    items_seen: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    left_out: tuple[str, ...] = ()
+    reads_again: bool = False
     running_hash: str = ""
     paused: bool = False
     grants: Mapping[LimitName, int] = msgspec.field(default_factory=dict[LimitName, int])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, cast
 
 from plansmith import plugins
 from plansmith.check.schemas import why_misfit
 from plansmith.engine.budget import events_after_limit
-from plansmith.engine.consent import after_consent, given_values, read_consent
+from plansmith.engine.consent import after_consent, given_values, read_consent, require_valid
+from plansmith.engine.journal import load_preview
 from plansmith.engine.outcome import instead_of_result, on_error
 from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
@@ -57,6 +58,17 @@ _RESULT_HINT: Final = Sentence(
 )
 
 
+class ApprovalDetails(TypedDict, total=False):
+    """What a person says of the calls of a preview: some left out, inputs of some changed.
+
+    `fresh`: what was read for the preview is read again.
+    """
+
+    leave_out: Collection[str]
+    change: Mapping[str, Mapping[str, Json]]
+    fresh: bool
+
+
 async def decide(
     journals: Journals,
     intake: PlanIntake,
@@ -64,9 +76,13 @@ async def decide(
     *,
     approve: str | None,
     reject: bool,
+    given: ApprovalDetails,
     by: e.Who,
 ) -> Journal:
-    """Approves the plan with this hash, or rejects the plan; returns the run's journal."""
+    """Approves the plan with this hash, or rejects the plan; returns the run's journal.
+
+    The hash of its preview approves the calls shown there, too.
+    """
     if (approve is None) == (not reject):
         raise Misconfigured("decide takes either approve=HASH or reject=True")
     who = e.actor(by)
@@ -79,8 +95,19 @@ async def decide(
     plan = _plan_to_decide(run, approve)
     if approve is not None:
         require_second_person(run, who, intake.policy)
-        tools = await intake.registry.definitions(plan, run.templates)
-        bodies: list[e.AnyBody] = [e.PlanApproved(hash=plan.hash, tools=tools)]
+        capabilities = await intake.registry.capabilities(plan, run.templates)
+        changed = await _changed_inputs(
+            journal, journals.store, capabilities, intake.policy, approve, given
+        )
+        approved = e.PlanApproved(
+            hash=plan.hash,
+            tools=await intake.registry.definitions(plan, run.templates),
+            preview=approve if approve != plan.hash else "",
+            left_out=tuple(given.get("leave_out", ())),
+            changed=changed,
+            fresh=given.get("fresh", False),
+        )
+        bodies: list[e.AnyBody] = [approved]
     else:
         withdrawn = [e.QuestionWithdrawn(question=name) for name in run.questions]
         ending = e.RunFinished(status="cancelled", reason=Sentence("end.rejected"))
@@ -108,12 +135,49 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
     if approve is not None:
-        require_hash(run.plan, approve)
+        require_approvable(run, approve)
     return run.plan
 
 
+async def _changed_inputs(
+    journal: Journal,
+    store: Store,
+    capabilities: Capabilities,
+    policy: ReviewPolicy,
+    approve: str,
+    given: ApprovalDetails,
+) -> dict[str, Json]:
+    """Returns the inputs of the calls that a person changes in a preview, in full."""
+    shown = await load_preview(store, journal.run)
+    calls = {each.step: each for each in shown.calls} if shown and shown.hash == approve else {}
+    change = given.get("change", {})
+    for name in {*given.get("leave_out", ()), *change} - calls.keys():
+        hint = did_you_mean(name, calls, otherwise=Sentence("there are {names}", names=[*calls]))
+        raise Refused(Sentence("the preview shows no call '{name}'", name=name), hint=hint)
+    run = journal.run
+    if change and stricter(run.options.second_person, policy.second_person) != "never":
+        why = Sentence(
+            "Another user has to agree to values of your own, so they have to stand in the plan"
+        )
+        raise Refused(why, hint=Sentence("change the plan"))
+    changed: dict[str, Json] = {}
+    for name, values in change.items():
+        inputs = calls[name].inputs
+        _require_names(inputs, values)
+        unit = named_unit(run.plan, name, run.templates) if run.plan is not None else None
+        changed[name] = {**inputs, **values}
+        require_valid(unit.step if unit is not None else None, {**inputs, **values}, capabilities)
+    return changed
+
+
+def require_approvable(run: Run, approve: str | None) -> None:
+    """Refuses the approval of another plan or preview than the current one of a run."""
+    if run.previewed is None or approve != run.previewed.approval:
+        require_hash(run.plan, approve)
+
+
 def require_hash(plan: Plan | None, approve: str | None) -> None:
-    """Refuses the approval of another plan than the current one."""
+    """Refuses the approval of another plan than this one."""
     if plan is None or approve != plan.hash:
         now = plan.hash if plan is not None else "none"
         hint = Sentence("the plan now has the hash {hash}: review it again", hash=now)
@@ -174,7 +238,10 @@ async def take_answer(
 
 async def _require_shown(journal: Journal, asked: e.QuestionAsked, own: Mapping[str, Json]) -> None:
     """Refuses a person's value under a name that is not among those shown."""
-    seen = cast("dict[str, Json]", await journal.value(asked.values)) if own else {}
+    _require_names(cast("dict[str, Json]", await journal.value(asked.values)) if own else {}, own)
+
+
+def _require_names(seen: Mapping[str, Json], own: Mapping[str, Json]) -> None:
     for name in own.keys() - seen.keys():
         hint = did_you_mean(name, seen, otherwise=Sentence("there are {names}", names=[*seen]))
         raise Refused(Sentence("no value '{name}' was shown", name=name), hint=hint)

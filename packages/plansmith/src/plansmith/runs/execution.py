@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plansmith.clock import first_of
-from plansmith.engine.executor import Executor, Pacing
-from plansmith.engine.journal import Journal, load_call_answers, load_values
+from plansmith.engine.executor import Executor, ExecutorOptions, Pacing
+from plansmith.engine.journal import Journal, load_call_answers, load_preview, load_values
+from plansmith.engine.preview import PreviewExecutor
 from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import RunTakenOver, StaleWriter, StoreAway
 from plansmith.lazy import lazy_modules
@@ -56,6 +57,7 @@ class _Active:
     future: asyncio.Future[Run] = field(init=False)
     executor: Executor | None = None
     is_released: bool = False
+    previews: bool = False  # it only makes a preview of its plan
 
     def interrupt(self) -> None:
         if not self.is_released:
@@ -95,14 +97,19 @@ class RunExecution:
         await asyncio.gather(*futures, return_exceptions=True)
         await self._journals.ownership.end()
 
-    def begin(self, journal: Journal) -> asyncio.Future[Run]:
+    def is_previewing(self, run_id: str) -> bool:
+        """Tells whether this process only makes a preview of a run's plan."""
+        return run_id in self._active and self._active[run_id].previews
+
+    def begin(self, journal: Journal, *, previews: bool = False) -> asyncio.Future[Run]:
         """Starts to execute a run, or finds that this process does; the task returns the run.
 
-        The run is as it was if it cannot go on any more once it is owned.
+        The run is as it was if it cannot go on any more once it is owned. If it `previews`, only
+        what reads is executed.
         """
         if (executing := self.future_of(journal.id)) is not None:
             return executing
-        active = self._active[journal.id] = _Active()
+        active = self._active[journal.id] = _Active(previews=previews)
         active.future = asyncio.create_task(self._execute(journal, active))
         active.future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return active.future
@@ -129,7 +136,9 @@ class RunExecution:
         claim, last = await ownership.claim(journal.id)
         journal.claim = claim
         try:
-            if await self._may_begin(journal, last):
+            if active.previews:
+                await self._preview(journal, active)
+            elif await self._may_begin(journal, last):
                 unfinished = await self._through_changes(journal, active)
         except (asyncio.CancelledError, StoreAway):
             unfinished = not active.is_released  # a server that runs may go on with it
@@ -137,6 +146,16 @@ class RunExecution:
         finally:
             await ownership.release(claim, unfinished=unfinished)
             journal.drop_claim()
+
+    async def _preview(self, journal: Journal, active: _Active) -> None:
+        """Executes what only reads, and writes what the changes would be."""
+        await journal.catch_up()
+        if not journal.run.previewing:
+            return
+        journal.retry = self._journals.store_retry
+        options = await self._options_for(journal, last_replies={})
+        executor = active.executor = PreviewExecutor(journal, **options)
+        await executor.preview()
 
     async def _may_begin(self, journal: Journal, last: int) -> bool:
         """Tells whether a run that is owned now can go on; if it needs a review, asks for it.
@@ -214,19 +233,22 @@ class RunExecution:
         self, journal: Journal, active: _Active, last_replies: Mapping[str, Unit]
     ) -> Executor:
         """Executes what can run now; if there are `last_replies`, only these."""
-        made = partial(self._executor_for, journal, last_replies)
-        executor = active.executor = await self._journals.store_retry.until_done(made)
+        made = partial(self._options_for, journal, last_replies)
+        options = await self._journals.store_retry.until_done(made)
+        executor = active.executor = Executor(journal, **options)
         executor.hands_over = self._hands_over
         await executor.execute()
         return executor
 
-    async def _executor_for(self, journal: Journal, last_replies: Mapping[str, Unit]) -> Executor:
+    async def _options_for(
+        self, journal: Journal, last_replies: Mapping[str, Unit]
+    ) -> ExecutorOptions:
         run, store = journal.run, self._journals.store
-        starts = run.plan is not None and run.phase not in UNDER_WAY
+        starts = run.plan is not None and run.phase not in UNDER_WAY and not run.previewing
         await self._budgets.count()
         measured = run.estimate.measured if run.estimate else {}
-        return Executor(
-            journal,
+        shown = await load_preview(store, run) if run.permits else None
+        return ExecutorOptions(
             callees=self._equipped(await self._registry.callees(), run),
             results=await load_values(store, run),
             call_answers=await load_call_answers(store, run),
@@ -237,6 +259,7 @@ class RunExecution:
             budget=self._budgets.of(run),
             pacing=None if last_replies else self._pacing(journal),
             last_replies=last_replies,
+            seen={each.step: each for each in shown.calls} if shown is not None else {},
             opening=[e.RunStarted(hash=journal.plan_hash)] if starts else (),
             end=partial(self._end_if_all_done, journal),
         )
@@ -455,7 +478,7 @@ def _verdict(run: Run, acting: Collection[str], passed_over: list[str]) -> RunSt
 def _all_done(run: Run) -> bool:
     """Tells whether every step is done and no approved call was dropped, as in most runs."""
     return not run.drops_approved and all(
-        step.status is StepStatus.DONE or step.rule in ("when", "need")
+        step.status is StepStatus.DONE or step.rule in ("when", "need", "left_out")
         for step in run.steps.values()
     )
 

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
+from plansmith.engine.units import Unit
 from plansmith.errors import JournalDamaged, Refused, RunBusy, StaleWriter
 from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import content_of
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import EndOrReplan, Execute, MakePlan, next_move
+from plansmith.plan.next_move import (
+    AwaitReview,
+    EndOrReplan,
+    Execute,
+    MakePlan,
+    next_move,
+    sees_first,
+)
 from plansmith.plan.question_options import GO_ON
-from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
+from plansmith.plan.run import BEFORE_START, NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.decisions import ONLY_PERSONS, decide, expired, take_answer, waiting_behind
+from plansmith.review.policy import active_steps
+from plansmith.runs.decisions import (
+    ONLY_PERSONS,
+    ApprovalDetails,
+    decide,
+    expired,
+    take_answer,
+    waiting_behind,
+)
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
@@ -42,6 +60,7 @@ else:
 
 
 _BATCH_SIZE: Final = 100
+_SLOW_S: Final = 10.0  # a read that takes longer is announced, and not made unasked
 _SKIPPED: Final = Sentence("a person left it out")
 
 
@@ -125,7 +144,7 @@ class RunService:
     async def plan(self, request: str, options: RunOptions, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
         journal = await self.create(NewRun(request, options=options, by=by))
-        await self.planning.make_next_plan(journal)
+        await self._plan(journal)
         return await self.journals.whole(journal)
 
     async def submit(
@@ -140,7 +159,10 @@ class RunService:
         while True:
             executing = self.execution.future_of(run_id)
             if executing is not None:
+                previews = self.execution.is_previewing(run_id)
                 run = await asyncio.shield(executing)
+                if previews:
+                    continue
                 if not parks and await self.execution.wait_for_time(run):
                     continue
                 return run
@@ -174,8 +196,36 @@ class RunService:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
         if self.planning.planner is None or self.planning.is_planning(journal.id):
             return False
-        await self.planning.make_next_plan(journal)
+        await self._plan(journal)
         self.journals.keep_new(journal)
+        return True
+
+    async def _plan(self, journal: Journal, *, triaged: bool = False) -> None:
+        """Makes the plan of a run, and its preview if that costs nothing."""
+        await self.planning.make_next_plan(journal, triaged=triaged)
+        waits = isinstance(next_move(journal.run), AwaitReview)
+        if waits and self.execution.limits.preview and await self.reads_are_free(journal.run):
+            await self.preview(journal.id, by=e.SYSTEM)
+            await journal.catch_up()
+
+    async def reads_are_free(self, run: Run) -> bool:
+        """Tells whether a preview of a plan costs nothing and is quick, as far as is known.
+
+        Where a person wants to see the plan first, every tool that reads has to say so itself.
+        """
+        if run.plan is None:
+            return False
+        callees = await self.registry.callees()
+        for step in active_steps(run.plan, run.templates):
+            spec = callees.specs.get(step.callee) if step.kind == "tool" else None
+            measured = run.estimate.measured.get(step.callee) if run.estimate else None
+            is_slow = measured is not None and measured.seconds > _SLOW_S
+            if step.kind == "agent" and callees.is_read(Unit("", step)):
+                return False
+            if spec is None or spec.effect is not Effect.READ or spec.free:
+                continue
+            if spec.free is False or sees_first(run) or is_slow:
+                return False
         return True
 
     async def plan_if_next(self, run: Run, *, triaged: bool = False) -> Run:
@@ -183,15 +233,44 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load_cached(run.id)
-        await self.planning.make_next_plan(journal, triaged=triaged)
+        await self._plan(journal, triaged=triaged)
         return await self.journals.whole(journal)
 
+    async def preview(
+        self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
+    ) -> Run:
+        """Executes what only reads of a plan that waits for approval; `run.preview` shows the rest.
+
+        `given` results stand in for those of steps that only read.
+        """
+        while (executing := self.execution.future_of(run_id)) is not None:
+            await asyncio.shield(executing)
+        journal = await self.journals.load_verified(run_id)
+        journal.require_sound()
+        self.journals.require_ours(journal.run)
+        await self._expire(journal)
+        run, given = journal.run, given or {}
+        if run.plan is None or run.phase not in BEFORE_START or run.is_approved:
+            raise wrong_status(run, Sentence("only a plan that waits for approval has a preview"))
+        _require_readers(run, given)
+        contents = {name: content_of(value) for name, value in given.items()}
+        digests = {name: each.digest for name, each in contents.items()}
+        begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
+        await journal.append(begun, by=e.actor(by), values=[*contents.values()])
+        return await asyncio.shield(self.execution.begin(journal, previews=True))
+
     async def decide(
-        self, run_id: str, *, approve: str | None = None, reject: bool = False, by: e.Who = ""
+        self,
+        run_id: str,
+        *,
+        approve: str | None = None,
+        reject: bool = False,
+        by: e.Who = "",
+        **details: Unpack[ApprovalDetails],
     ) -> Run:
         """Approves the plan with this hash, or rejects the plan; a second decision is refused."""
         journal = await decide(
-            self.journals, self.intake, run_id, approve=approve, reject=reject, by=by
+            self.journals, self.intake, run_id, approve=approve, reject=reject, given=details, by=by
         )
         return await self.journals.whole(journal)
 
@@ -388,6 +467,18 @@ class RunService:
                 return self.execution.begin(journal)
             case _:
                 return None
+
+
+def _require_readers(run: Run, names: Collection[str]) -> None:
+    """Refuses results for steps that are not there, or that change something."""
+    for name in names:
+        if run.plan is None or name not in run.plan.by_id:
+            hint = Sentence("its steps: {names}", names=[*run.steps])
+            why = Sentence("run {run} has no step '{step}'", run=run.id, step=name)
+            raise Refused(why, hint=hint)
+        if name in run.acts:
+            why = Sentence("step '{step}' changes something: nobody can tell its result", step=name)
+            raise Refused(why, hint=Sentence("give results only for steps that read"))
 
 
 def _require_skippable(run: Run, step: str) -> None:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
@@ -37,12 +38,14 @@ class FunctionTool(Generic[P, R]):
         spec: ToolSpec,
         arguments: type[pydantic.BaseModel],
         returns: pydantic.TypeAdapter[Any] | None = None,
+        preview: Callable[..., Any] | None = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.spec = spec
         self._arguments = arguments
         self._returns = returns or _ANY
+        self.preview = preview
         self.takes_call = "call" in inspect.signature(function).parameters
         self.is_async = inspect.iscoroutinefunction(function)
 
@@ -96,6 +99,8 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
+    preview: Callable[..., Any] | None = None,
+    free: bool | None = None,
 ) -> FunctionTool[P, R]: ...
 @overload
 def tool(
@@ -107,8 +112,10 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
+    preview: Callable[..., Any] | None = None,
+    free: bool | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(
+def tool(  # noqa: PLR0913 - all but the first by name
     function: Callable[..., Any] | None = None,
     /,
     *,
@@ -119,6 +126,8 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
+    preview: Callable[..., Any] | None = None,
+    free: bool | None = None,
 ) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Makes a function a tool that plans can call; used as `@tool` or `@tool(effect="read")`.
 
@@ -137,6 +146,9 @@ def tool(
             it (`call.key`).
         open_world: It reads or changes things outside this program.
         search: It finds things by words, and may be called before planning.
+        preview: A function of the same arguments that returns what a call would do, and does
+            nothing: a `CallPreview`, a text or a list of rows.
+        free: A read that may run before every approval (True), or only if a person says so (False).
 
     Examples:
         >>> from plansmith import tool
@@ -147,13 +159,18 @@ def tool(
         ('read', 3)
     """
     effects = {"effect": Effect(effect), "open_world": open_world, "idempotent": idempotent}
-    more = {**effects, "timeout_s": timeout_s, "search": search}
-    make = partial(_made_tool, name=name, description=description, more=more)
+    more = {**effects, "timeout_s": timeout_s, "search": search, "free": free}
+    make = partial(_made_tool, name=name, description=description, preview=preview, more=more)
     return make if function is None else make(function)
 
 
 def _made_tool(
-    function: Callable[P, R], *, name: str | None, description: str | None, more: Mapping[str, Any]
+    function: Callable[P, R],
+    *,
+    name: str | None,
+    description: str | None,
+    preview: Callable[..., Any] | None,
+    more: Mapping[str, Any],
 ) -> FunctionTool[P, R]:
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -174,7 +191,7 @@ def _made_tool(
         output_schema=output_schema(returns) if returns is not None else None,
         **more,
     )
-    return FunctionTool(function, spec, arguments, returns)
+    return FunctionTool(function, spec, arguments, returns, preview)
 
 
 def _no_tool(function: Callable[..., Any], error: Exception) -> Sentence:
@@ -208,6 +225,27 @@ class FunctionTools:
         if function.is_async:
             return function.to_json(await function.function(**given))
         return function.to_json(await run_in_thread(partial(function.function, **given)))
+
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        made = self._tools.get(tool)
+        if made is None or made.preview is None:
+            return None
+        given = made.checked(inputs, Call(key="preview"))
+        given.pop("call", None)
+        if inspect.iscoroutinefunction(made.preview):
+            return _as_preview(await made.preview(**given))
+        return _as_preview(await run_in_thread(partial(made.preview, **given)))
+
+
+def _as_preview(shown: Any) -> CallPreview:
+    """Returns what a tool's own function says of a call: a preview, a text or rows."""
+    if isinstance(shown, CallPreview):
+        return shown
+    if isinstance(shown, list):
+        rows = cast("list[Any]", _ANY.dump_python(shown, mode="json"))
+        tables = [each if isinstance(each, dict) else {"": each} for each in rows]
+        return CallPreview(rows=tuple(tables), count=len(tables))
+    return CallPreview(text=str(shown))
 
 
 def _arguments_model(
