@@ -407,10 +407,11 @@ class Executor:
         """Says why a call may begin."""
         if self.is_preview:
             return "read"
-        if self._callees.is_read(unit) or not data_sources(unit, self._state):
+        if self._callees.is_read(unit):
             return ""
-        is_agreed = permit is not None and permit.state == canonical_hash(inputs)
-        return "consent" if is_agreed else "settings"
+        if permit is not None and permit.state == canonical_hash(inputs):
+            return "consent"
+        return "settings" if data_sources(unit, self._state) else ""
 
     def _prepare_call(
         self,

@@ -243,8 +243,11 @@ class RunExecution:
     async def _options_for(
         self, journal: Journal, last_replies: Mapping[str, Unit]
     ) -> ExecutorOptions:
-        run, store = journal.run, self._journals.store
+        store, run = self._journals.store, journal.run
         starts = run.plan is not None and run.phase not in UNDER_WAY and not run.previewing
+        if starts and (run.calls or run.reads_again):  # of a preview: some are made again
+            await journal.append(e.RunStarted(hash=journal.plan_hash))
+            starts, run = False, journal.run
         await self._budgets.count()
         measured = run.estimate.measured if run.estimate else {}
         shown = await load_preview(store, run) if run.permits else None
