@@ -338,6 +338,7 @@ class _Fold:
             items_seen=self.run.previewed.items if permits and self.run.previewed else {},
             left_out=body.left_out,
             reads_again=body.fresh,
+            bounds=body.bounds,
             previewing="",
             approved_by=event.by,
             approved=body.hash,
