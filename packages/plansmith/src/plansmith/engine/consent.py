@@ -110,7 +110,7 @@ class ConsentRules:
         return _about_values(unit, inputs, sources, number, self.seen.get(unit.name))
 
     def _is_allowed(self, unit: Unit, inputs: Mapping[str, Json], state: UnitStates) -> bool:
-        """Tells whether the settings or the bounds of the approval allow a call, whatever it gets."""
+        """Tells whether the settings, or bounds of the approval, allow a call whatever it gets."""
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
             return True
         if unit.callee not in state.bounds:
