@@ -59,7 +59,7 @@ class Office:
             self.ordered.append(count)
             return {"number": 7}
 
-        tools = [people, stock, send, order]
+        tools: list[Any] = [people, stock, send, order]
         return Plansmith(tools=tools, store=self.store, **{**self.options, **more})
 
     @property
@@ -306,7 +306,7 @@ async def test_a_schedule_sends_only_what_its_bounds_allow() -> None:
     plan = plan_of(PEOPLE, EACH)
     with pytest.raises(Refused, match="cannot run unattended"):
         await smith.schedules.create(timing=weekly, plan=plan, approve=plan.hash, by="ann")
-    only = {"to": ["ann@example.org", "bob@example.org"]}
+    only: dict[str, Any] = {"to": ["ann@example.org", "bob@example.org"]}
     made = await smith.schedules.create(
         timing=weekly,
         plan=plan,

@@ -297,11 +297,14 @@ class _Fold:
             raise _misfit(event, "no preview of this plan is under way")
         self._set(previewing="", previewed=body)
 
-    def _forget_preview(self) -> None:
+    def _forget_preview(self, *, keep_given: bool) -> None:
         """Lets all steps wait again that were executed for a preview."""
-        ran = [name for name, each in self.steps.items() if each.attempts or each.rule]
-        given = [name for name, each in self.steps.items() if each.given_by]
-        for name in [*ran, *(given if not self.run.permits else ())]:
+        ran = [
+            name
+            for name, each in self.steps.items()
+            if each.attempts or each.rule or (each.given_by and not keep_given)
+        ]
+        for name in ran:
             self.steps[name] = _NEW_STEP
         parts = [name for name in ran if is_part(name)]
         if parts:
@@ -344,8 +347,7 @@ class _Fold:
             permits=permits,
             items_seen=self.run.previewed.items if permits and self.run.previewed else {},
             left_out=body.left_out,
-            # Whoever approves the plan alone has not seen what was read, or given in its place.
-            reads_again=body.fresh or not body.preview,
+            reads_again=body.fresh,
             bounds=body.bounds,
             previewing="",
             approved_by=event.by,
@@ -408,8 +410,12 @@ class _Fold:
         self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
         if self.run.started_at is None:
-            if self.run.reads_again:
-                self._forget_preview()
+            # Whoever approved the plan alone has not seen what was given in place of results.
+            is_seen = bool(self.run.permits)
+            if self.run.reads_again or (
+                not is_seen and any(each.given_by for each in self.steps.values())
+            ):
+                self._forget_preview(keep_given=is_seen)
             self._try_again()
         self._set(
             phase=RunStatus.RUNNING,
