@@ -321,3 +321,14 @@ async def test_a_schedule_sends_only_what_its_bounds_allow() -> None:
     assert ["cy@example.org" in each.text for each in run.questions.values()] == [True]
     with pytest.raises(Refused):  # bounds are part of what was approved
         await smith.schedules.change(made.name, bounds={"send": {"most": 500}}, by="ann")
+
+
+async def test_a_program_decides_on_the_changes_themselves() -> None:
+    office = Office()
+    plan = plan_of(PEOPLE, EACH)
+    run = await office.smith().do(
+        plan, approve_changes=lambda preview: all("@" in str(each.inputs) for each in preview.calls)
+    )
+    assert (run.status, len(office.sent)) == (RunStatus.DONE, 3)
+    run = await office.smith().do(plan, approve_changes=lambda preview: len(preview.calls) < 3)
+    assert (run.status, len(office.sent)) == (RunStatus.CANCELLED, 3)
