@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
-from plansmith.engine.units import Unit
+from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import JournalDamaged, Refused, RunBusy, StaleWriter
 from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.plan import events as e
@@ -25,6 +25,7 @@ from plansmith.plan.next_move import (
     next_move,
     sees_first,
 )
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import BEFORE_START, NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
@@ -263,6 +264,19 @@ class RunService:
         begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
         await journal.append(begun, by=who, values=[*contents.values()])
         return await asyncio.shield(self.execution.begin(journal, previews=True))
+
+    async def look(self, run_id: str, step: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Returns what a call of a step or part would do with these inputs, as its tool says."""
+        run = (await self.journals.load_cached(run_id)).run
+        unit = named_unit(run.plan, step, run.templates) if run.plan is not None else None
+        callees = await self.registry.callees()
+        return await callees.preview(unit, inputs) if unit is not None else None
+
+    async def shown_with(self, asked: e.QuestionAsked) -> CallPreview | None:
+        """Returns what a call that asks for consent would do; None if its tool does not say."""
+        if not asked.shown:
+            return None
+        return CallPreview.model_validate(await self.store.get(asked.shown))
 
     async def decide(
         self,
