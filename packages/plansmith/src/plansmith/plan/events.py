@@ -132,10 +132,14 @@ class ReviewAsked(EventBody, frozen=True, kw_only=True):
 
 
 class PreviewStarted(EventBody, frozen=True, kw_only=True):
-    """Steps that only read run before the approval; `given` results stand in for those of steps."""
+    """Steps that only read run before the approval; `given` results stand in for those of steps.
+
+    `fresh`: what an earlier preview has read, or was given, counts no more.
+    """
 
     hash: str
     given: dict[str, str] = {}
+    fresh: bool = False
 
 
 class PreviewMade(EventBody, frozen=True, kw_only=True):

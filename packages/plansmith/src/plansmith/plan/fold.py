@@ -277,6 +277,8 @@ class _Fold:
             raise _misfit(event, "only a plan that waits for its approval is previewed")
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
+        if body.fresh:
+            self._forget_preview(keep_given=False)
         self._try_again()
         again = downstream(run.plan.needs, [name for name in body.given if name in run.plan.by_id])
         for name in [each for each in self.steps if root_of(each) in again]:

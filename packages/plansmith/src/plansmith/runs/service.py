@@ -16,6 +16,7 @@ from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import content_of
+from plansmith.plan.graph import upstream
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import (
     AwaitReview,
@@ -241,11 +242,18 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def preview(
-        self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
+        self,
+        run_id: str,
+        *,
+        given: Mapping[str, Json] | None = None,
+        only: Collection[str] = (),
+        fresh: bool = False,
+        by: e.Who = "",
     ) -> Run:
         """Executes what only reads of a plan that waits for approval; `run.preview` shows the rest.
 
-        `given` results stand in for those of steps that only read.
+        `given` results stand in for those of steps that only read. `only` these steps are executed,
+        and what they need. `fresh`: what was read, or given, before counts no more.
         """
         while (executing := self.execution.future_of(run_id)) is not None:
             await asyncio.shield(executing)
@@ -257,13 +265,14 @@ class RunService:
         if run.plan is None or run.phase not in BEFORE_START or run.is_approved:
             raise wrong_status(run, Sentence("only a plan that waits for approval has a preview"))
         _require_readers(run, given)
+        needed = {*only, *upstream(run.plan.needs, [each for each in only if each in run.steps])}
         if (who := e.actor(by)).kind == "program" and self._sees_first(run):
             raise Refused(Sentence("a person wants to see this plan first"), hint=ONLY_PERSONS)
         contents = {name: content_of(value) for name, value in given.items()}
         digests = {name: each.digest for name, each in contents.items()}
-        begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
+        begun = e.PreviewStarted(hash=run.plan.hash, given=digests, fresh=fresh)
         await journal.append(begun, by=who, values=[*contents.values()])
-        return await asyncio.shield(self.execution.begin(journal, previews=True))
+        return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
 
     async def look(self, run_id: str, step: str, inputs: Mapping[str, Json]) -> CallPreview | None:
         """Returns what a call of a step or part would do with these inputs, as its tool says."""
