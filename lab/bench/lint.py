@@ -433,14 +433,6 @@ def _unbounded_map(case: Case, dice: random.Random) -> Expected | None:
     return {"PS405"}, {"extra"}
 
 
-def _unseen_write(case: Case, dice: random.Random) -> Expected | None:
-    case.tools = case.tools | {"extra.send": ToolSpec(name="extra.send", effect=Effect.FINAL)}
-    source = _pick(dice, case.calls())
-    inputs = {"text": f"Here it is: {{{{{source['id']}}}}}"}
-    case.steps.append({"id": "extra", "tool": "extra.send", "inputs": inputs})
-    return {"PS406"}, {"extra"}
-
-
 def _too_many_steps(case: Case, dice: random.Random) -> Expected | None:
     case.max_steps = dice.randrange(len(case.calls()))
     return {"PS313"}, {None}
@@ -474,7 +466,6 @@ MUTATIONS: dict[str, Mutation] = {
     "needless `after`": _needless_after,
     "duplicate step": _duplicate_step,
     "unbounded map": _unbounded_map,
-    "final step unseen": _unseen_write,
     "missing reply": _missing_reply,
 }
 

@@ -15,15 +15,14 @@ from plansmith.report.build import load_report
 from plansmith.report.data import Report
 from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.text import clip, safe
-from plansmith_cli.questions import is_lossy, next_commands, preview_lines, waiting_lines
+from plansmith_cli.previews import ShownPreview
+from plansmith_cli.questions import next_commands, waiting_lines
 from plansmith_cli.session import Session, has_no_plan, is_unusable, say_stopped
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui import render
 from plansmith_cli.ui.progress import header, rows
 from plansmith_cli.ui.terminal import own_locale
-from plansmith_desk.files.run_files import WorkFiles
 
-_UNSEEN: Final = "PS406"
 _BY_RULES: Final = "review.degraded"
 
 
@@ -37,6 +36,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         thread=session.thread or run.options.thread,
         plan=run.plan.to_json() if run.plan else None,
         hash=run.plan.hash if run.plan else None,
+        preview=run.preview.to_json() if run.preview else None,
         problems=[each.shown_json() | {"name": each.name} for each in run.problems],
         estimate=run.estimate.shown_json() if run.estimate else None,
         steps={name: ui.json_of(state, of_step) for name, state in run.steps.items()},
@@ -48,7 +48,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
 
 
 async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:
-    """Returns what a person has to see before approving: steps, arguments, cost, files, hash.
+    """Returns what a person has to see before approving: steps, arguments, cost, changes, hash.
 
     With the flag that has approved it, the plan does not wait.
     """
@@ -56,34 +56,48 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
         return []
     locale = own_locale()
     events = list(await session.smith.store.events(run.id))
-    previews = await WorkFiles(session.smith.runs).plan_previews(run)
     # The reasons of the review tell that rules made the plan.
     lines = [*render.plan_lines(run.plan, run.templates, locale, tells_rules=False), ""]
     lines += revision_lines(events)
     if run.estimate is not None:
         lines += render.estimate_lines(run.estimate, locale)
     reasons = next((x.body.reasons for x in events[::-1] if isinstance(x.body, ReviewAsked)), ())
-    # What is a reason to ask is told there, and values that come later are shown when they come.
-    later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
     found = [*run.problems, *await session.smith.runs.intake.advice(run.plan)]
-    others = [each for each in found if each.message not in reasons and each.code not in later]
+    # What is a reason to ask is told there.
+    others = [each for each in found if each.message not in reasons]
     lines += render.problem_lines(others, locale)
     if run.folder:
         lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
     lines += continued_lines(run)
     waits = ui.own_text("This plan waits for your approval.")
     lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
-    files = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
-    for reason, seen in sorted(files, key=lambda each: not is_lossy(each[1])):
-        if flag and getattr(reason, "key", "") == _BY_RULES:
-            continue  # nobody decides now, and the choice of the model was told
-        lines.append(f"  ! {safe(ui.own(reason))}")
-        lines += (f"  {line}" for line in preview_lines(seen))
-    lines.append(f"  {ui.own_text('hash {hash}', hash=run.plan.hash)}")
-    if any(line.lstrip().startswith("…") for line in lines):
-        whole = session.command("convert", run.id, "--to", "yaml")
-        lines += [ui.own_text("Not everything is shown here. To see all of it:"), f"  {whole}"]
+    # Nobody decides now if a flag has, and the choice of the model was told.
+    lines += (
+        f"  ! {safe(ui.own(reason))}"
+        for reason in reasons
+        if not (flag and getattr(reason, "key", "") == _BY_RULES)
+    )
+    shown = [*ShownPreview(run).lines()]
+    more = {
+        session.command("convert", run.id, "--to", "yaml"): lines,
+        session.command("approve", run.id, "--show"): shown,
+    }
+    cut = [f"  {typed}" for typed, each in more.items() if any(map(_is_cut, each))]
+    lines += [*shown, f"  {ui.own_text('hash {hash}', hash=approval_hash(run))}"]
+    if cut:
+        lines += [ui.own_text("Not everything is shown here. To see all of it:"), *cut]
     return lines
+
+
+def _is_cut(line: str) -> bool:
+    return line.lstrip().startswith("…")
+
+
+def approval_hash(run: Run) -> str:
+    """Returns the hash that approves what a review shows: of the preview, else of the plan."""
+    if run.preview is not None:
+        return run.preview.hash
+    return run.plan.hash if run.plan is not None else ""
 
 
 def continued_lines(run: Run) -> Iterator[str]:
@@ -101,6 +115,8 @@ def continued_lines(run: Run) -> Iterator[str]:
 def done_so_far(run: Run) -> str:
     """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
+        if run.started_at is None:  # for a preview
+            return ui.own_text("nothing was changed")
         return ui.own_text("nothing more is run; what ran before is not taken back")
     return ui.own_text("nothing was run")
 

@@ -11,23 +11,33 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith import Effect, Plan, QuestionAsked, Run
+from plansmith import Effect, Plan, QuestionAsked, Refused, Run
 from plansmith.engine.units import named_unit
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, StaleDecision
 from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
+from plansmith.plan.capability import Capabilities
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.review.policy import active_steps
+from plansmith.runs.decisions import ApprovalDetails
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
+from plansmith_cli.describe import (
+    approval_hash,
+    change_lines,
+    done_so_far,
+    finish,
+    review_lines,
+)
 from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, read_choice
+from plansmith_cli.options import read_pairs, read_value
+from plansmith_cli.previews import ShownPreview
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
-from plansmith_cli.ui.output import load_plan, own_text, read_file, refused, wrong
+from plansmith_cli.ui.output import error_text, load_plan, own_text, read_file, refused, wrong
 from plansmith_cli.ui.render import plan_lines
 from plansmith_connect.mcp import servers
 from plansmith_desk.toolset import DescribedTools
@@ -193,7 +203,11 @@ async def _until_stopped(
 async def any_changes(session: Session, steps: Sequence[AnyStep]) -> bool:
     """Whether a step calls something that may change something."""
     known = await session.smith.runs.registry.capabilities(None)
-    return any(known.effect(step) is not Effect.READ for step in steps)
+    return any(_acts(known, step) for step in steps)
+
+
+def _acts(known: Capabilities, step: AnyStep) -> bool:
+    return known.effect(step) is not Effect.READ
 
 
 async def require_runnable(session: Session, plan: Plan | None) -> None:
@@ -223,6 +237,40 @@ async def missing_hint(session: Session, name: str, otherwise: str) -> str:
                 command = session.command("tools", "approve", each.name)
                 return Sentence("it waits for your approval: {command}", command=command)
     return joined([did_you_mean(name, (await registry.callees()).tools, otherwise=""), otherwise])
+
+
+async def previewed(session: Session, run: Run, *, wanted: bool = False) -> Run:
+    """Returns a run with what its plan would change, where that is free or the person wants it."""
+    runs, pairs = session.smith.runs, read_pairs(session.given("with") or ())
+    given = {name: read_value(name, text) for name, text in pairs.items()}
+    wanted = wanted or bool(given) or (run.preview is None and bool(session.given("preview")))
+    by_itself = run.preview is None and runs.execution.limits.preview
+    if run.plan is None or not (wanted or (by_itself and await runs.reads_are_free(run))):
+        return run
+    if not wanted and not await _changes(session, run):
+        return run
+    if wanted and (names := await _reading(session, run)):
+        session.tell(Sentence("Reading, which changes nothing: {names}", names=names))
+    with session.lines.moving():
+        return await stoppable(runs.preview(run.id, given=given, by=session.by)) or run
+
+
+async def _changes(session: Session, run: Run) -> bool:
+    steps = active_steps(run.plan, run.templates) if run.plan is not None else ()
+    return await any_changes(session, [*steps])
+
+
+async def _reading(session: Session, run: Run) -> str:
+    """Returns what a preview of a plan would call, with the seconds that it took before."""
+    known = await session.smith.runs.registry.capabilities(None)
+    steps = active_steps(run.plan, run.templates) if run.plan is not None else ()
+    calls = [each for each in steps if each.kind in ("tool", "agent")]
+    calls = [each for each in steps if each.kind in ("tool", "agent")]
+    called = [each.callee for each in calls if not _acts(known, each)]
+    measured = run.estimate.measured if run.estimate is not None else {}
+    took = {name: measured[name].seconds if name in measured else 0 for name in called}
+    names = (f"{safe(name)} (~{s:.0f} s)" if s > 1 else safe(name) for name, s in took.items())
+    return ", ".join(names)
 
 
 def say_unapproved(session: Session, given: str, digest: str) -> None:
@@ -334,32 +382,38 @@ class Prompts:
             return False
         await require_runnable(session, run.plan)
         given = session.given("approve_plan")
-        flag = "--approve-plan" if given == run.plan.hash else ""
+        digest = run.plan.hash
+        if given != digest:
+            run = await previewed(session, run)
+            if not isinstance(next_move(run), AwaitReview):
+                return True
+            digest = approval_hash(run)
+        flag = "--approve-plan" if given == digest else ""
         if not given and session.given("yes_read_only") and not run.drops_in_review:
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
-            steps = list(active_steps(run.plan, run.templates))
-            flag = "" if await any_changes(session, steps) else "--yes-read-only"
+            flag = "" if await _changes(session, run) else "--yes-read-only"
         if flag:
             session.tell(*await review_lines(run, session, flag=flag))
-            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            await self._approve(session, ShownPreview(run), digest)
             return True
         session.say(*await review_lines(run, session))
         if given:
-            say_unapproved(session, given, run.plan.hash)
-        return session.has_person and await self._decide(session, run, run.plan.hash)
+            say_unapproved(session, given, digest)
+        return session.has_person and await self._decide(session, ShownPreview(run), digest)
 
-    async def _decide(self, session: Session, run: Run, digest: str) -> bool:
-        choice = read_choice(ask_line(self.approve) or "")
-        while self.asks_again and choice.kind == "later" and choice.text:
-            typed = safe(clip(choice.text, 40))
-            session.say(
-                Sentence("“{typed}” is neither y nor n, and only y runs the plan.", typed=typed)
-            )
-            choice = read_choice(ask_line(self.approve) or "")
+    async def _decide(self, session: Session, shown: ShownPreview, digest: str) -> bool:
+        run = shown.run
+        if shown.calls:
+            session.say(own_text("Also: leave out 2 3, change 2 NAME=VALUE, all = see it whole."))
+        elif run.preview is None and (names := await _reading(session, run)):
+            first = own_text("Also: p = see first what would change (calls {names})", names=names)
+            session.say(first)
+        choice = self._choose(session, shown)
         match choice.kind:
             case "yes":
-                await session.smith.decide(run.id, approve=digest, by=session.by)
-                session.tell(Sentence("approved"))
+                await self._approve(session, shown, digest)
+            case "preview":
+                await previewed(session, run, wanted=True)
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
                 session.say(Sentence("rejected: {ran}", ran=done_so_far(run)))
@@ -368,10 +422,40 @@ class Prompts:
             case "changes":
                 with session.lines.moving():
                     await session.smith.request_changes(run.id, choice.text, by=session.by)
-            case "later":
+            case _:
                 self.postpone(session, run, choice)
                 return False
         return True
+
+    def _choose(self, session: Session, shown: ShownPreview) -> Choice:
+        """Asks for a decision, until it is about the whole plan."""
+        while True:
+            choice = read_choice(ask_line(self.approve) or "", also=shown.choices)
+            if choice.kind in ("leave_out", "change", "all"):
+                session.say(*shown.decide(choice))
+            elif self.asks_again and choice.kind == "later" and choice.text:
+                typed = safe(clip(choice.text, 40))
+                session.say(
+                    Sentence("“{typed}” is neither y nor n, and only y runs the plan.", typed=typed)
+                )
+            else:
+                return choice
+
+    async def _approve(self, session: Session, shown: ShownPreview, digest: str) -> None:
+        """Approves what was shown; a value of the person's own that does not fit is told."""
+        details: ApprovalDetails = {
+            "fresh": bool(session.given("fresh")),
+            "leave_out": shown.leave_out,
+            "change": shown.change,
+        }
+        try:
+            await session.smith.decide(shown.run.id, approve=digest, by=session.by, **details)
+        except Refused as error:
+            if isinstance(error, StaleDecision) or not shown.change:
+                raise
+            session.say(safe(error_text(error, session.locale)))
+        else:
+            session.tell(Sentence("approved"))
 
 
 async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> Run:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import re
 import shlex
 import signal
 import sys
 import termios
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple
@@ -18,11 +19,16 @@ from plansmith.plan.sentence import Sentence
 from plansmith_cli.ui.output import wrong
 from plansmith_cli.ui.terminal import fitted_to
 
-_WORDS: Final[Mapping[Literal["yes", "no", "edit"], frozenset[str]]] = {
+ALL: Final = frozenset({"all", "全部"})
+_WORDS: Final[Mapping[Literal["yes", "no", "edit", "preview", "all"], frozenset[str]]] = {
     "yes": frozenset({"y", "yes", "是", "是的", "好", "好的"}),
     "no": frozenset({"n", "no", "否", "不"}),
     "edit": frozenset({"e", "edit", "编辑"}),
+    "preview": frozenset({"p", "preview", "预览"}),
+    "all": ALL,
 }
+_LEAVE_OUT: Final = re.compile(r"(?:leave out|去掉)((?:[\s,，、]*\d+)+)", re.IGNORECASE)
+_CHANGE_ONE: Final = re.compile(r"(?:change|修改)\s*(\d+)\s+([^\s=]+=.*)", re.IGNORECASE)
 
 
 # How often a wait for a line looks whether Ctrl-C was pressed.
@@ -30,18 +36,26 @@ _ALARM_S: Final = 0.05
 
 
 class Choice(NamedTuple):
-    """A person's decision on a plan; `later` is anything else that was typed, as `text`."""
+    """A person's decision on a plan; `later` is anything else that was typed, as `text`.
 
-    kind: Literal["yes", "no", "edit", "changes", "later"]
+    `numbers` are those of calls that are left out, or of one that is changed.
+    """
+
+    kind: Literal["yes", "no", "edit", "preview", "all", "leave_out", "change", "changes", "later"]
     text: str = ""
+    numbers: tuple[int, ...] = ()
 
 
-def read_choice(typed: str) -> Choice:
-    """Reads a decision; only an explicit yes approves."""
+def read_choice(typed: str, *, also: Collection[str] = ()) -> Choice:
+    """Reads a decision; only an explicit yes approves. `also`: other kinds that are possible."""
     text = typed.strip()
     for kind, words in _WORDS.items():
-        if text.lower() in words:
+        if text.lower() in words and kind in ("yes", "no", "edit", *also):
             return Choice(kind)
+    if "leave_out" in also and (found := _LEAVE_OUT.fullmatch(text)):
+        return Choice("leave_out", "", tuple(map(int, re.findall(r"\d+", found[1]))))
+    if "change" in also and (found := _CHANGE_ONE.fullmatch(text)):
+        return Choice("change", found[2], (int(found[1]),))
     first, _, rest = text.partition(" ")
     is_change = first.lower() in ("c", "changes") and rest.strip()
     return Choice("changes", rest.strip()) if is_change else Choice("later", text)

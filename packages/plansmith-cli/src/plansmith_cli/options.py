@@ -70,7 +70,11 @@ _FORM: Final = """
 RUNNING: Final = (
     """
 --yes-read-only  run plans that only read without asking, whatever the settings say
---approve-plan HASH  approve exactly this plan
+--approve-plan HASH  approve exactly this plan, or this preview of it
+--no-preview  read nothing before you have approved
+| --preview  read first, also what costs or is slow, and see what would change
+| --with STEP=VALUE*  see what would change if this were what a step finds
+--fresh  read again when it runs, and ask if something is different then
 --budget LIMITS  such as 0.50 (US dollars) or steps=20,tokens=50000
 --lang LANG  the language of plan and report, such as en or zh-CN
 """
@@ -117,6 +121,7 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
         "planner": named(max_steps="max_steps", top_k="top_k"),
         "budget": read_budget(given["budget"]) if given.get("budget") else None,
         "review": {"ask": "writes"} if given.get("yes_read_only") else None,
+        "run": {"preview": False} if given.get("no_preview") or given.get("with") else None,
         "workers": named(concurrency="runs_at_once"),
     }
     changes = {name: each for name, each in tables.items() if each}

@@ -1,39 +1,42 @@
-"""The questions of a run: shown with their values and what they do to files, asked, answered."""
+"""The questions of a run: shown with their values and what the calls would do, asked, answered."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
-from plansmith import Plan, QuestionAsked, Refused, Run
+from plansmith import CallPreview, PlansmithError, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.consent import allow_seen
+from plansmith.engine.units import named_unit
 from plansmith.errors import StaleDecision
-from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text
 from plansmith.plan.data import Json, canonical_hash, json_text
-from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.decisions import changed_values, consent_values
 from plansmith.text import clip, safe
-from plansmith_cli.keyboard import ask_line, read_choice
+from plansmith_cli.keyboard import ALL, ask_line, read_choice
+from plansmith_cli.previews import (
+    Values,
+    callee_of,
+    changes_since,
+    is_lossy,
+    origin_line,
+    quoted,
+    shown_lines,
+    step_of,
+)
 from plansmith_cli.session import Session, has_no_plan, is_unusable
 from plansmith_cli.ui.output import error_text, own, own_text, refused
-from plansmith_cli.ui.render import BAR, named_lines, table_lines, text_lines, value_cell
+from plansmith_cli.ui.render import named_lines, table_lines, text_lines, value_cell
 from plansmith_cli.ui.terminal import own_locale
-from plansmith_desk.files.run_files import WorkFiles
 
 Group = tuple[QuestionAsked, ...]
-Values = Mapping[str, Json]
-_ITEM: Final = re.compile(r"/\d+(?=/|$)")
-_ALL: Final = frozenset({"all", "全部"})
-_MAX_LINES: Final = 60
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
@@ -76,25 +79,21 @@ def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
     """Returns questions, those together that ask consent to one call for items of one list."""
     groups: dict[tuple[str, str], Group] = {}
     for each in questions:
-        key = (_item_step(each), each.callee) if each.kind == "consent" else (each.question, "")
+        key = (step_of(each.step), each.callee) if each.kind == "consent" else (each.question, "")
         groups[key] = (*groups.get(key, ()), each)
     return list(groups.values())
 
 
-def _item_step(asked: QuestionAsked) -> str:
-    return _ITEM.sub("", asked.step or "")
-
-
 def group_name(group: Group) -> str:
     """Returns how a command names a group: one question by its own name, several by their step."""
-    return group[0].question if len(group) == 1 else _item_step(group[0])
+    return group[0].question if len(group) == 1 else step_of(group[0].step)
 
 
 def head_line(group: Group, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     asked = group[0]
     who: dict[str, Any] = {
-        "callee": clip(safe(asked.callee or _callee_of(run.plan, asked.step)), 80),
+        "callee": clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80),
         "step": safe(asked.step or ""),
         "name": safe(group_name(group)),
         "count": len(group),
@@ -112,139 +111,46 @@ def head_line(group: Group, run: Run) -> str:
     return own(heads.get(asked.kind) or Sentence("Plansmith asks ({name}):", **who))
 
 
-def _callee_of(plan: Plan | None, unit: str | None) -> str:
-    step = plan.by_id.get(root_of(unit or "")) if plan else None
-    return (step.inner.callee if step else "") or unit or ""
-
-
 def question_lines(asked: QuestionAsked, run: Run) -> Iterator[str]:
     """Yields who asks, the text of a question, and its options."""
     yield head_line((asked,), run)
-    yield from _quoted(clip(own(asked.text), 4000))
+    yield from quoted(text_lines(clip(own(asked.text), 4000)))
     yield from _option_lines(asked)
 
 
 def _option_lines(asked: QuestionAsked) -> Iterator[str]:
     for number, option in enumerate(asked.options, start=1):
-        yield from _quoted(f"{number}. {clip(option)}")
+        yield from quoted(text_lines(f"{number}. {clip(option)}"))
 
 
 def _origin_line(asked: QuestionAsked, run: Run) -> str:
     """Says where the values of a call come from, and for how many items it is made."""
-    # By what they called: titles are the plan's own words, and could say anything here.
-    called = [(each, _callee_of(run.plan, each)) for each in asked.sources]
-    sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
-    origin = own_text(
-        "{times} times, once for each of these items, which came out of: {sources}"
-        if asked.times
-        else "with these values, which came out of: {sources}",
-        sources=safe(clip(sources, 200)),
-        times=asked.times,
-    )
-    return f"  {origin}"
+    if not asked.times:
+        return origin_line(run, asked.sources)
+    many = "{times} times, once for each of these items, which came out of: {sources}"
+    return origin_line(run, asked.sources, many, times=asked.times)
 
 
 def _whole_lines(values: Values) -> Iterator[str]:
     for name, value in values.items():
         text = value if isinstance(value, str) else json_text(value, 1)
         yield f"{safe(name)} ({len(text):,}):"
-        yield from _quoted(text)
-
-
-def _quoted(text: str) -> Iterator[str]:
-    return (f"  {BAR}{line}" for line in text_lines(text))
-
-
-def preview_lines(preview: Preview | None, *, differences: bool = True) -> Iterator[str]:
-    """Yields what a call would do to each file, with the lines that change."""
-    if preview is None:
-        return
-    if preview.error:
-        yield f"  {own_text('This call would fail: {error}', error=safe(preview.error))}"
-    changes = preview.changes
-    match preview.moved:
-        case (old,) if not changes:
-            yield f"  - {own_text('Deletes the folder {path}', path=safe(old))}"
-        case (old, new) if len(changes) != 1:
-            yield f"  > {own_text('Moves {path} to {to}', path=safe(old), to=safe(new))}"
-            # What is moved is not lost; what it replaces is.
-            changes = tuple(each for each in changes if each.kind == "changed")
-        case _:
-            pass
-    for each in changes:
-        yield f"  {_headline(each)}"
-        if differences and each.kind == "changed":
-            yield from _difference(each)
-
-
-def is_lossy(preview: Preview | None) -> bool:
-    """Tells whether something that is there now is gone afterwards."""
-    if preview is None:
-        return False
-    is_folder_deleted = len(preview.moved) == 1
-    kept = preview.moved[:1] if len(preview.moved) > 1 else ()
-    return is_folder_deleted or any(
-        each.before is not None and each.kind != "same" and not each.is_edit
-        for each in preview.changes
-        if each.path not in kept
-    )
-
-
-def _headline(change: FileChange) -> str:
-    kind: str = change.kind
-    if kind == "changed":
-        kind = "later" if change.after is UNSEEN else "edited" if change.is_edit else "replaced"
-    before, after = _size(change.before), _size(change.after)
-    file = {"path": safe(change.path), "before": before, "after": after}
-    # The mark before each colours the line.
-    mark, text = {
-        "new": ("+ ", Sentence("Writes {path} (new file, {after})", **file)),
-        "deleted": ("- ", Sentence("Deletes {path} ({before})", **file)),
-        "same": ("", Sentence("Writes {path}, which stays as it is ({after})", **file)),
-        "later": ("- ", Sentence("Replaces {path} ({before}) by what earlier steps bring", **file)),
-        "replaced": ("- ", Sentence("Replaces {path} ({before}) by {after}:", **file)),
-        "edited": ("~ ", Sentence("Changes {path} ({before} now):", **file)),
-    }[kind]
-    return mark + own(text)
-
-
-def _size(content: FileContent | None) -> str:
-    """Says how many lines a text has, or how many bytes anything else."""
-    text = _text(content)
-    if content is None or text is None:
-        return Sentence("{count} bytes", count=content.size if content else 0)
-    count = len(text.splitlines())
-    return Sentence("1 line" if count == 1 else "{count} lines", count=count)
-
-
-def _text(content: FileContent | None) -> str | None:
-    return None if content is None or content.data is None else as_text(content.data)
-
-
-def _difference(change: FileChange) -> Iterator[str]:
-    before, after = _text(change.before), _text(change.after)
-    if before is None or after is None:
-        return
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    lines = list(found)[2:]  # without the names of the two files
-    yield from (f"  │{safe(line)}" for line in lines[:_MAX_LINES])
-    if len(lines) > _MAX_LINES:
-        yield f"  {own_text('show.more_lines', count=f'{len(lines) - _MAX_LINES:,}')}"
+        yield from quoted(text_lines(text))
 
 
 @dataclass(slots=True)
 class Asked:
-    """Questions of a group as a person sees them, with their values and what they do to files."""
+    """Questions of a group as a person sees them, with their values and what the calls would do."""
 
     session: Session
     run: Run
     group: Group
     values: list[dict[str, Json] | None]
-    previews: list[Preview | None]
+    previews: list[CallPreview | None]
 
     @classmethod
     async def look(cls, session: Session, run: Run, group: Group) -> Self:
-        """Reads the values of questions, and what their calls would do to files now."""
+        """Reads the values of questions, and what their calls would do now."""
         values = [await consent_values(session.smith.store, each) for each in group]
         asked = cls(session, run, group, values, [])
         asked.previews = [await asked.preview(each) for each in group]
@@ -254,14 +160,22 @@ class Asked:
     def is_consent(self) -> bool:
         return self.values[0] is not None
 
-    async def preview(self, asked: QuestionAsked, own: Values | None = None) -> Preview | None:
-        return await WorkFiles(self.session.smith.runs).consent_preview(self.run, asked, own)
+    async def preview(self, asked: QuestionAsked, own: Values | None = None) -> CallPreview | None:
+        """Returns what the call would do now, as its tool says."""
+        runs, run = self.session.smith.runs, self.run
+        values = own or await consent_values(runs.store, asked)
+        unit = named_unit(run.plan, asked.step or "", run.templates) if run.plan else None
+        if unit is None or values is None or not runs.journals.is_here(run.folder):
+            return None
+        with suppress(PlansmithError):  # tools that cannot be listed now
+            return await (await runs.registry.callees()).preview(unit, values)
+        return None
 
     @property
     def hash(self) -> str:
         """A short hash of all that is shown; an answer can name it."""
         asked = [self.run.question_hash(each.question) for each in self.group]
-        seen = ["" if each is None else each.seen for each in self.previews]
+        seen = ["" if each is None else each.hash for each in self.previews]
         return canonical_hash([*asked, *seen])[:16]
 
     def require_hash(self, digest: str) -> None:
@@ -281,7 +195,7 @@ class Asked:
             return
         yield head_line(self.group, self.run)
         for seen in sorted(self.previews, key=lambda each: not is_lossy(each)):
-            yield from preview_lines(seen, differences=is_alone)
+            yield from shown_lines(seen, brief=not is_alone)
         yield _origin_line(first, self.run)
         if whole:
             for number, each in enumerate(self.values, start=1):
@@ -291,8 +205,19 @@ class Asked:
             for name, value in (self.values[0] or {}).items():
                 yield from (f"  {line}" for line in named_lines(name, value, own_locale()))
         else:
-            yield from (f"  {BAR}{line}" for line in self._table())
+            yield from quoted(self._table())
+        yield from self._difference_lines()
         yield from _option_lines(first) if is_alone else ()
+
+    def _difference_lines(self) -> Iterator[str]:
+        """Yields what is not as the person saw it in the preview, by the numbers of the calls."""
+        preview = self.run.preview
+        known = {each.step: each for each in preview.calls} if preview is not None else {}
+        asked = zip(self.group, self.values, self.previews, strict=True)
+        for number, (each, values, shown) in enumerate(asked, start=1):
+            lines = changes_since(known.get(each.step or ""), values or {}, shown)
+            yield from [f"  {number}."] if lines and len(self.group) > 1 else []
+            yield from lines
 
     def _table(self) -> Iterable[str]:
         names = dict.fromkeys(name for each in self.values for name in each or {})
@@ -305,23 +230,24 @@ class Asked:
     async def answer(self, value: Json) -> Run:
         """Gives one answer to every question: a permit each, for its own values alone.
 
-        Refuses to allow a call if the files are not as they were when the person saw them.
+        Refuses to allow a call that would not do any more what the person saw.
         """
         answered, pairs = self.run, [*zip(self.group, self.previews, strict=True)]
         for asked, seen in pairs if value == ALLOW else ():
             now = await self.preview(asked)
-            if seen is not None and now is not None and now.seen != seen.seen:
-                names = ", ".join(each.path for each in now.changes) or asked.callee
+            if seen is not None and now is not None and now.hash != seen.hash:
+                names = ", ".join(each.path for each in now.files) or asked.callee
                 raise refused(
-                    "{files} changed on the disk after you looked",
+                    "{files} changed after you looked",
                     "look at it again, then decide",
                     files=names,
                 )
-        paths = Counter(file.path for each in self.previews if each for file in each.changes)
-        for asked, seen in pairs:
-            # A file that several items write changes between them: for them it cannot stay as seen.
-            is_own = seen is not None and all(paths[file.path] == 1 for file in seen.changes)
-            given = allow_seen(seen.seen) if value == ALLOW and seen and is_own else value
+        touched = [_touched(each) for each in self.previews]
+        count = Counter(name for changed in touched for name in changed)
+        for (asked, seen), changed in zip(pairs, touched, strict=True):
+            # What several items change, changes between them: for them it cannot stay as seen.
+            is_own = all(count[name] == 1 for name in changed)
+            given = allow_seen(seen.hash) if value == ALLOW and seen and is_own else value
             answered = await answer_seen(self.session, self.run, asked, given)
         return answered
 
@@ -330,7 +256,7 @@ class Asked:
         asked = self.group[0]
         own_values = await changed_values(self.session.smith.store, asked, changes)
         seen = await self.preview(asked, own_values)
-        value = allow_seen(seen.seen if seen else "", own_values)
+        value = allow_seen(seen.hash if seen else "", own_values)
         return await answer_seen(self.session, self.run, asked, value)
 
     async def ask(self) -> bool:
@@ -342,7 +268,7 @@ class Asked:
                 "Your answer (y = allow, n = refuse, all = see every value whole, Enter = later): "
             )
         while typed := (ask_line(prompt) or "").strip():
-            if typed in _ALL and self.is_consent:
+            if typed in ALL and self.is_consent:
                 session.say(*self.lines(whole=True))
                 continue
             try:
@@ -359,6 +285,10 @@ class Asked:
         run = await self.session.smith.get(self.run.id)
         names = [each.question for each in self.group if each.question in run.questions]
         return await ask_all(self.session, run, [run.questions[name] for name in names])
+
+
+def _touched(shown: CallPreview | None) -> set[str]:
+    return {*shown.touches, *(each.path for each in shown.files)} if shown is not None else set()
 
 
 async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:
@@ -388,7 +318,8 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
         return
     move = next_move(run)
     if isinstance(move, AwaitReview):
-        yield session.command_for(run, "approve", run.id, move.hash)
+        digest = run.previewed.approval if run.previewed is not None else move.hash
+        yield session.command_for(run, "approve", run.id, digest)
     for group in question_groups(run.questions.values()):
         name = group_name(group)
         if group[0].kind == "consent":

@@ -77,9 +77,6 @@ class FileContent:
         return cls(data, len(data), hashlib.sha256(data).digest())
 
 
-UNSEEN: Final = FileContent(None, 0, b"unseen")  # what a step would write is known when it runs
-
-
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """The content of a file before and after a call; None where there is no file.

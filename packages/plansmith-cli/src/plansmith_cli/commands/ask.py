@@ -114,6 +114,7 @@ def _plan(args: argparse.Namespace) -> int | None:
         return Exit.WAITING if run.plan is None else Exit.OK
 
     prepare(args)
+    args.no_preview = True
     return in_session(args, work)
 
 

@@ -16,8 +16,15 @@ from plansmith.text import safe
 from plansmith_cli import options, questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
-from plansmith_cli.interactive import edit_from, edit_in_editor, require_runnable, run_interactively
+from plansmith_cli.interactive import (
+    edit_from,
+    edit_in_editor,
+    previewed,
+    require_runnable,
+    run_interactively,
+)
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, TOOLS
+from plansmith_cli.previews import ShownPreview
 from plansmith_cli.session import Session, session_command, store_command
 from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused, status_word
 
@@ -61,7 +68,7 @@ def _what_it_waits_for(run: Run) -> str:
 
 async def _approve(session: Session, run: Run) -> Run | None:
     """Approves a plan; names the tools whose definitions the approval cannot cover."""
-    if not session.args.hash:
+    if not session.args.hash or session.args.show:
         if not isinstance(next_move(run), AwaitReview):
             raise refused(
                 "run {run} does not wait for approval: it is {status}",
@@ -69,12 +76,18 @@ async def _approve(session: Session, run: Run) -> Run | None:
                 run=run.id,
                 status=Sentence(f"status.{run.status.value}"),
             )
-        session.say(*await review_lines(run, session), *await questions.waiting_lines(run, session))
+        run = await previewed(session, run)
+        if session.args.show:
+            print_lines(ShownPreview(run).lines(whole=True))
+        else:
+            waits = await questions.waiting_lines(run, session)
+            session.say(*await review_lines(run, session), *waits)
         return None
     if session.args.go:
         # An approval that cannot be followed by the run would only confuse.
         await require_runnable(session, run.plan)
-    run = await session.smith.decide(run.id, approve=session.args.hash, by=session.by)
+    args = session.args
+    run = await session.smith.decide(run.id, approve=args.hash, by=session.by, fresh=args.fresh)
     steps = active_steps(run.plan, run.templates) if run.plan else ()
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))
     unknown = [safe(name) for name in called if name not in run.approved_tools]
@@ -202,6 +215,7 @@ async def _change(session: Session, run: Run) -> Run | None:
 async def _undo(session: Session, run: Run) -> Run:
     if session.args.effects:
         made = await session.smith.runs.undo_effects(run.id, by=session.by)
+        made = await previewed(session, made)
         session.say(*await review_lines(made, session))
         return made
     go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo
@@ -240,7 +254,11 @@ async def _repair(session: Session, run: Run) -> Run:
 
 
 _GO: Final = "--go  then go on with it at once\n"
-_APPROVE: Final = "[HASH]  the hash of exactly this plan; without it, the plan is only shown\n"
+_APPROVE: Final = """
+[HASH]  the hash of exactly this plan, or of its preview; without it, both are only shown
+--show  print all that it would change, whole
+--fresh  read again when it runs, and ask if something is different then
+"""
 _ANSWER: Final = """
 WORDS  which question, and the answer
 --show  print the question and its values, whole

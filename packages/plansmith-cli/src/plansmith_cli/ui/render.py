@@ -33,12 +33,13 @@ def named_lines(name: str, value: Json, locale: str) -> Iterator[str]:
         lead = "  " if len(lines) > 1 else f"{safe(name)} = "
         yield f"{BAR}{lead}{line[:_MAX_LENGTH]}".rstrip()
         if len(line) > _MAX_LENGTH:
-            yield _left_out("show.more_letters", len(line) - _MAX_LENGTH, locale)
+            yield left_out("show.more_letters", len(line) - _MAX_LENGTH, locale)
     if len(lines) > _MAX_LINES:
-        yield _left_out("show.more_lines", len(lines) - _MAX_LINES, locale)
+        yield left_out("show.more_lines", len(lines) - _MAX_LINES, locale)
 
 
-def _left_out(code: str, count: int, locale: str) -> str:
+def left_out(code: str, count: int, locale: str) -> str:
+    """Returns the line that counts what is not shown."""
     return sentence.in_language(sentence.Sentence(code, count=f"{count:,}"), locale)
 
 

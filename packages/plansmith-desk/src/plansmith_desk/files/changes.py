@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from plansmith.errors import InputNeeded, ToolFailed
-from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text, file_kind
+from plansmith.file_ports import FileChange, FileContent, Preview, as_text, file_kind
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.preview import CallPreview, FilePreview
-from plansmith.plan.refs import fill, find_refs
-from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
 from plansmith.text import clip
 from plansmith_desk import charts, tables
@@ -104,33 +102,6 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
     except (ToolFailed, InputNeeded) as failure:
         return Preview(error=str(failure))
     return Preview(tuple(folder.changes), reads=spec == tables.EXPORT)
-
-
-async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | None:
-    """Returns what a step of a plan would do to the files as they are now, where that is known.
-
-    What it takes from another step is unseen.
-    """
-    inputs = dict(step.inputs)
-    if not any(find_refs(inputs)):
-        found = await preview(root, spec, cast("dict[str, Json]", fill(inputs, {})))
-        # An earlier step may make what is missing now.
-        return None if found is None or found.error else found
-    path, is_edit = inputs.get("path"), spec in (tools.APPEND, tools.REPLACE)
-    if (
-        not isinstance(path, str)
-        or any(find_refs(path))
-        or not (is_edit or inputs.get("overwrite"))
-    ):
-        return None
-    folder = _UnwrittenFolder(root)
-    try:
-        before = await asyncio.to_thread(folder.content, path)
-    except ToolFailed:
-        return None
-    if before is None:
-        return None
-    return Preview((FileChange(folder.plain(path), before, UNSEEN, is_edit=is_edit),))
 
 
 def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:

@@ -16,12 +16,10 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.steps import ToolStep
 from plansmith.ports import Store
-from plansmith.review.policy import active_steps
 from plansmith.runs.decisions import consent_values
 from plansmith_desk.files import moving, tools
-from plansmith_desk.files.changes import preview, step_preview, writes_files
+from plansmith_desk.files.changes import preview, writes_files
 from plansmith_desk.folder import Folder, regular
 
 if TYPE_CHECKING:
@@ -63,21 +61,6 @@ class WorkFiles:
         if values is None or spec is None:
             return None
         return await preview(self._folder, spec, values)
-
-    async def plan_previews(self, run: Run) -> dict[str, Preview]:
-        """Returns what the steps of a plan would do to the files as they are now, by step.
-
-        A step is among them if the plan names its file.
-        """
-        if run.plan is None:
-            return {}
-        specs, found = await self._specs(run), dict[str, Preview]()
-        for step in active_steps(run.plan, run.templates):
-            spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
-            if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
-                change = await step_preview(self._folder, spec, step)
-                found |= {step.id: change} if change is not None else {}
-        return found
 
     async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:
         """Returns the files that the steps of a run wrote, in order, as they are on the disk now.

@@ -9,19 +9,15 @@ from typing import Final
 from plansmith.check.flow import Flow
 from plansmith.check.names import Catalogue
 from plansmith.errors import PlanInvalid
-from plansmith.plan.capability import Effect, Tools
+from plansmith.plan.capability import Tools
 from plansmith.plan.data import canonical_json
 from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import RESERVED
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, PlanStep, ToolStep, has_rules
 
 _REFER: Final = Sentence("refer to its output, or leave the step out")
-_SEEN_FIRST: Final = Sentence(
-    "unless `run.data` is `show`, you see them and are asked before the call is made"
-)
 _WIDE: Final = 32
 _BOUNDED: Final = 100
 # The kinds of steps that may use all earlier results without referring to them.
@@ -40,7 +36,6 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue, *, advice: bool = False) -> 
         *(linter.dead_steps() if linter.replies else ()),
         *linter.duplicate_work(),
         *(linter.unbounded_fan_out() if "map" in plan.features else ()),
-        *linter.writes_without_review(),
         *linter.missing_reply(),
         *linter.rival_writers(),
         *(linter.passed_over_changes() if "rules" in plan.features else ()),
@@ -155,30 +150,6 @@ class _Linter:
                 )
                 hint = Sentence("take a limited part of the list, or ask first")
                 yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
-
-    def writes_without_review(self) -> Iterator[Problem]:
-        """Yields changes with values known only at run time, without a question before."""
-        asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
-        for step in self.goals:
-            called = self.called[step.id]
-            if called is None or not called.states_effect:
-                continue
-            used = [
-                self.by_id.get(ref.step) for ref in step.input_refs() if ref.step not in RESERVED
-            ]
-            found_out = any(each is None or each.kind != "ask" for each in used)
-            if not found_out or self.above[step.id] & asking:
-                continue
-            final = called.spec.effect is Effect.FINAL
-            message = Sentence(
-                "'{step}' cannot be undone, and its values are known only while the plan runs"
-                if final
-                else "'{step}' changes something, and its values are known only "
-                "while the plan runs",
-                step=step.id,
-            )
-            severity = Severity.WARNING if final else Severity.NOTE
-            yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
         last = (each for each in self.by_id if each in self.reading and not self.followers[each])

@@ -93,11 +93,6 @@ class KnownTool:
         return seems_to_read(self.spec)
 
     @cached_property
-    def states_effect(self) -> bool:
-        """Whether the tool's effect was stated, and not assumed."""
-        return "effect" in self.spec.model_fields_set
-
-    @cached_property
     def inputs(self) -> Compiled:
         return compiled(self.spec.input_schema)
 

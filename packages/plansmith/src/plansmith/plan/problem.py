@@ -99,9 +99,6 @@ CODES: Final[dict[str, Code]] = {
     "PS405": Code(
         "unbounded-fan-out", _W, "A map step has no limit on how many calls it may make."
     ),
-    "PS406": Code(
-        "write-without-review", _W, "A step acts on values that are known only while the plan runs."
-    ),
     "PS407": Code("missing-reply", _W, "No reply uses what the plan finds out."),
     "PS408": Code(
         "passed-over-change", _N, "If a change fails, the plan goes on as if nothing was wrong."
