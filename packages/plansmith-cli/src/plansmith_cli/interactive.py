@@ -241,9 +241,10 @@ async def missing_hint(session: Session, name: str, otherwise: str) -> str:
 
 async def previewed(session: Session, run: Run, *, wanted: bool = False) -> Run:
     """Returns a run with what its plan would change, where that is free or the person wants it."""
-    runs, pairs = session.smith.runs, read_pairs(session.given("with") or ())
+    runs, flags = session.smith.runs, vars(session.args)
+    pairs = read_pairs(flags.pop("with", None) or ())
     given = {name: read_value(name, text) for name, text in pairs.items()}
-    wanted = wanted or bool(given) or (run.preview is None and bool(session.given("preview")))
+    wanted = bool(flags.pop("preview", None)) or bool(given) or wanted
     by_itself = run.preview is None and runs.execution.limits.preview
     if run.plan is None or not (wanted or (by_itself and await runs.reads_are_free(run))):
         return run
@@ -252,7 +253,8 @@ async def previewed(session: Session, run: Run, *, wanted: bool = False) -> Run:
     if wanted and (names := await _reading(session, run)):
         session.tell(Sentence("Reading, which changes nothing: {names}", names=names))
     with session.lines.moving():
-        return await stoppable(runs.preview(run.id, given=given, by=session.by)) or run
+        making = runs.preview(run.id, given=given, fresh=not given and wanted, by=session.by)
+        return await stoppable(making) or run
 
 
 async def _changes(session: Session, run: Run) -> bool:
@@ -261,21 +263,16 @@ async def _changes(session: Session, run: Run) -> bool:
 
 
 async def _reading(session: Session, run: Run) -> str:
-    """Returns what a preview of a plan would call, with the seconds that it took before."""
+    """Returns what a preview of a plan would call."""
     known = await session.smith.runs.registry.capabilities(None)
     steps = active_steps(run.plan, run.templates) if run.plan is not None else ()
-    calls = [each for each in steps if each.kind in ("tool", "agent")]
-    calls = [each for each in steps if each.kind in ("tool", "agent")]
-    called = [each.callee for each in calls if not _acts(known, each)]
-    measured = run.estimate.measured if run.estimate is not None else {}
-    took = {name: measured[name].seconds if name in measured else 0 for name in called}
-    names = (f"{safe(name)} (~{s:.0f} s)" if s > 1 else safe(name) for name, s in took.items())
-    return ", ".join(names)
+    calls = [each for each in steps if each.kind in ("tool", "agent") and not _acts(known, each)]
+    return ", ".join(dict.fromkeys(safe(each.callee) for each in calls))
 
 
-def say_unapproved(session: Session, given: str, digest: str) -> None:
-    """Says why `--approve-plan` does not approve the plan with this hash."""
-    is_cut = digest.startswith(given)
+def say_unapproved(session: Session, given: str, *hashes: str) -> None:
+    """Says why `--approve-plan` does not approve the plan with these hashes."""
+    is_cut = any(each.startswith(given) for each in hashes)
     session.say(
         Sentence(
             "--approve-plan gives only the beginning of the hash: this plan is not approved"
@@ -378,11 +375,12 @@ class Prompts:
 
     async def review(self, session: Session, run: Run) -> bool:
         """Shows the plan and asks for a decision; returns False if there is none."""
-        if run.plan is None:
+        plan = run.plan
+        if plan is None:
             return False
-        await require_runnable(session, run.plan)
+        await require_runnable(session, plan)
         given = session.given("approve_plan")
-        digest = run.plan.hash
+        digest = plan.hash
         if given != digest:
             run = await previewed(session, run)
             if not isinstance(next_move(run), AwaitReview):
@@ -398,13 +396,13 @@ class Prompts:
             return True
         session.say(*await review_lines(run, session))
         if given:
-            say_unapproved(session, given, digest)
+            say_unapproved(session, given, plan.hash, digest)
         return session.has_person and await self._decide(session, ShownPreview(run), digest)
 
     async def _decide(self, session: Session, shown: ShownPreview, digest: str) -> bool:
         run = shown.run
         if shown.calls:
-            session.say(own_text("Also: leave out 2 3, change 2 NAME=VALUE, all = see it whole."))
+            session.say(Sentence("Also: leave out 2 3, change 2 NAME=VALUE, all = see it whole"))
         elif run.preview is None and (names := await _reading(session, run)):
             first = own_text("Also: p = see first what would change (calls {names})", names=names)
             session.say(first)

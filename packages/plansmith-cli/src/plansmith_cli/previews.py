@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from plansmith import CallPreview, Misconfigured, Run
+from plansmith import CallPreview, Run
 from plansmith.file_ports import file_kind
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.ids import root_of
@@ -34,7 +34,6 @@ Values = Mapping[str, Json]
 _ITEM: Final = re.compile(r"/\d+(?=/|$)")
 _MAX_LINES: Final = 60
 _MAX_ROWS: Final = 20
-_MAX_OPEN: Final = 20
 
 
 def step_of(part: str | None) -> str:
@@ -48,29 +47,32 @@ def callee_of(plan: Plan | None, unit: str | None) -> str:
     return (step.inner.callee if step else "") or unit or ""
 
 
-def origin_line(
-    run: Run,
-    steps: Iterable[str],
-    text: str = "with these values, which came out of: {sources}",
-    **fields: int,
-) -> str:
-    """Says where the values of a call come from."""
+def origin_line(run: Run, steps: Iterable[str], times: int = 0) -> str:
+    """Says where the values of a call come from, and for how many items it is made."""
     # By what they called: titles are the plan's own words, and could say anything here.
     called = ((each, callee_of(run.plan, each)) for each in steps)
     names = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
-    return f"  {own_text(text, sources=safe(clip(names, 200)), **fields)}"
+    origin = own_text(
+        "{times} times, once for each of these items, which came out of: {sources}"
+        if times
+        else "with these values, which came out of: {sources}",
+        sources=safe(clip(names, 200)),
+        times=times,
+    )
+    return f"  {origin}"
 
 
 def quoted(lines: Iterable[str]) -> Iterator[str]:
     """Yields lines of others, each behind a bar: none can pass for one of ours."""
-    return (f"  {BAR}{line}" for line in lines)
+    return (f"{BAR}{line}" for line in lines)
 
 
-def _some(lines: list[str], most: int, *, whole: bool) -> Iterator[str]:
+def _some(lines: Sequence[str], most: int, *, whole: bool = False, count: int = 0) -> Iterator[str]:
     """Yields lines, of many the first; what is left out is counted without a bar."""
-    yield from lines if whole else lines[:most]
-    if len(lines) > most and not whole:
-        yield f"  {left_out('show.more_lines', len(lines) - most, own_locale())}"
+    some = lines if whole else lines[:most]
+    yield from some
+    if (more := max(count, len(lines)) - len(some)) > 0:
+        yield left_out("show.more_lines", more, own_locale())
 
 
 def shown_lines(
@@ -80,19 +82,19 @@ def shown_lines(
     if shown is None:
         return
     if shown.fails:
-        yield f"  ! {own_text('This call would fail: {error}', error=safe(own(shown.fails)))}"
+        yield f"! {own_text('This call would fail: {error}', error=safe(own(shown.fails)))}"
     files = shown.files
     match shown.moved:
         case (old,) if not files:
-            yield f"  - {own_text('Deletes the folder {path}', path=safe(old))}"
+            yield f"- {own_text('Deletes the folder {path}', path=safe(old))}"
         case (old, new) if len(files) != 1:
-            yield f"  > {own_text('Moves {path} to {to}', path=safe(old), to=safe(new))}"
+            yield f"> {own_text('Moves {path} to {to}', path=safe(old), to=safe(new))}"
             # What is moved is not lost; what it replaces is.
             files = tuple(each for each in files if each.change == "changed")
         case _:
             pass
     for each in files:
-        yield f"  {_headline(each)}"
+        yield _headline(each)
         yield from () if brief else _file_lines(each, whole=whole)
     if not brief:
         yield from _told_lines(shown, whole=whole)
@@ -100,23 +102,23 @@ def shown_lines(
 
 def _told_lines(shown: CallPreview, *, whole: bool) -> Iterator[str]:
     if shown.text:
+        yield own_text("the tool shows:")
         yield from _some([*quoted(text_lines(shown.text))], _MAX_LINES, whole=whole)
     if shown.rows:
-        rows = shown.rows if whole else shown.rows[:_MAX_ROWS]
         count = max(shown.count, len(shown.rows))
-        yield f"  {own_text('{count} rows:', count=f'{count:,}')}"
-        yield from quoted(value_lines([*rows]))
-        if count > len(rows):
-            yield f"  {left_out('show.more_lines', count - len(rows), own_locale())}"
+        yield own_text("{count} rows:", count=f"{count:,}")
+        rows = [*quoted(value_lines([*shown.rows]))]
+        count += len(rows) - len(shown.rows)
+        yield from _some(rows, _MAX_ROWS + 2, whole=whole, count=count)
 
 
 def _file_lines(file: FilePreview, *, whole: bool) -> Iterator[str]:
     if file.difference:
-        lines = [f"  │{safe(line)}" for line in file.difference]
+        lines = [f"│{safe(line)}" for line in file.difference]
     elif file_kind(file.path, file.text.encode()).kind == "picture":
         return  # its name tells it
     else:
-        lines = [f"  │+{line}" for line in text_lines(file.text)] if file.text else []
+        lines = [f"│+{line}" for line in text_lines(file.text)] if file.text else []
     yield from _some(lines, _MAX_LINES, whole=whole)
 
 
@@ -148,42 +150,19 @@ def is_lossy(shown: CallPreview | None) -> bool:
 
 
 def _is_told(value: Json, shown: CallPreview | None) -> bool:
-    """Tells whether what a tool shows has every line of a value, as words of their own."""
-    if shown is None or not isinstance(value, str):
+    """Tells whether a tool shows every line of a text; a short value is always named, too."""
+    if shown is None or not isinstance(value, str) or "\n" not in value.strip():
         return False
-    files = (line for each in shown.files for line in (each.path, each.text, *each.difference))
-    text = "\n".join([shown.text, *shown.moved, *files])
-    return all(
-        re.search(rf"(?<!\w){re.escape(line)}(?!\w)", text) for line in value.splitlines() if line
-    )
+    files = (line for each in shown.files for line in (each.text, *each.difference))
+    text = "\n".join([shown.text, *files])
+    return all(line in text for line in value.splitlines())
 
 
-def value_changes(before: Values, now: Values) -> Iterator[str]:
-    """Yields the values that are not those that a person saw, as old and new lines."""
-    for name in dict.fromkeys([*before, *now]):
-        old, new = (value_lines(each[name]) if name in each else [] for each in (before, now))
-        if json_text(before.get(name)) != json_text(now.get(name)):
-            yield f"  {BAR}{safe(name)}:"
-            yield from _difference(old, new)
-
-
-def _difference(old: list[str], new: list[str]) -> Iterator[str]:
-    lines = [*difflib.unified_diff(old, new, lineterm="", n=2)][3:]
-    yield from _some([f"  │{line}" for line in lines], _MAX_LINES, whole=False)
-
-
-def changes_since(
-    before: PreviewedCall | None, inputs: Values, shown: CallPreview | None
-) -> list[str]:
-    """Returns, as old and new lines, what a call would do now and a person saw otherwise."""
-    if before is None:
-        return []
-    lines = [*value_changes(before.inputs, inputs)]
-    if before.shown is not None and shown is not None and before.shown.hash != shown.hash:
-        lines += _difference([*shown_lines(before.shown)], [*shown_lines(shown)])
-    if lines:
-        lines.insert(0, f"  {own_text('This is not what the preview showed (- then, + now):')}")
-    return lines
+def difference_lines(before: PreviewedCall, now: PreviewedCall) -> list[str]:
+    """Returns what a call does now and was shown otherwise: as its old and its new lines."""
+    old, new = ([*calls_lines([each], whole=True)] for each in (before, now))
+    lines = [*difflib.unified_diff(old, new, lineterm="", n=1)][3:]
+    return [*_some([f"│{line[0]}{line[1:].removeprefix(BAR)}" for line in lines], _MAX_LINES)]
 
 
 @dataclass(slots=True)
@@ -223,33 +202,28 @@ class ShownPreview:
         if preview is None or not (preview.calls or preview.open):
             return
         yield own_text("With the data of now, this would happen:")
+        for name, state in self.run.steps.items():
+            if state.given_by:
+                given = own_text("{step} is as {who} says:", step=name, who=safe(state.given_by))
+                values = named_lines(name, state.result, own_locale())
+                yield from (f"  {line}" for line in (f"! {given}", *values))
         for group in self.groups:
             yield from (f"  {line}" for line in self._group_lines(group, number, whole=whole))
             number += len(group)
-        for each in preview.open[: None if whole else _MAX_OPEN]:
-            yield from self._open_lines(each)
-        if len(preview.open) > _MAX_OPEN and not whole:
-            yield left_out("show.more_lines", len(preview.open) - _MAX_OPEN, own_locale())
+        waiting = [line for each in preview.open for line in self._open_lines(each)]
+        yield from _some(waiting, _MAX_ROWS, whole=whole)
 
     def _group_lines(
         self, group: list[PreviewedCall], number: int, *, whole: bool
     ) -> Iterator[str]:
         first, last = group[0], number + len(group) - 1
-        named = {"callee": clip(safe(first.callee), 80), "step": safe(step_of(first.step))}
-        if number == last:
-            yield own_text("{number}. {callee} ({step})", number=number, **named)
-        else:
-            yield own_text("{first}-{last}. {callee} ({step})", first=number, last=last, **named)
+        numbers = f"{number}" if number == last else f"{number}-{last}"
+        yield f"{numbers}. {clip(safe(first.callee), 80)} ({safe(step_of(first.step))})"
         if first.times:
             yield f"  {own_text('up to {times} times', times=first.times)}"
         if sources := [*dict.fromkeys(name for each in group for name in each.sources)]:
             yield origin_line(self.run, sources)
-        if number < last and not whole:
-            yield from _table_lines(group, number)
-            return
-        for place, each in enumerate(group, start=number):
-            yield from [f"  {place}."] if number < last else []
-            yield from _call_lines(each, whole=whole)
+        yield from (f"  {line}" for line in calls_lines(group, number, whole=whole))
 
     def _open_lines(self, each: OpenCall) -> Iterator[str]:
         run = self.run
@@ -279,52 +253,40 @@ class ShownPreview:
                 self.change.pop(call.step, None)
                 yield f"- {own_text('left out: {step}', step=named)}"
             else:
-                yield named
-                yield from self._change(call, choice.text)
-
-    def _change(self, call: PreviewedCall, text: str) -> Iterator[str]:
-        name, _, typed = text.partition("=")
-        if name not in call.inputs:
-            yield own_text("no value '{name}' was shown", name=safe(name))
-            return
-        try:
-            changed = self.change.get(call.step, {}) | {name: read_value(name, typed)}
-        except Misconfigured as error:
-            yield safe(own(error.message))
-            return
-        self.leave_out.discard(call.step)
-        self.change[call.step] = changed
-        yield from value_changes(call.inputs, call.inputs | changed)
+                name, _, typed = choice.text.partition("=")
+                self.leave_out.discard(call.step)
+                change = self.change.setdefault(call.step, {})
+                change[name] = read_value(name, typed)
+                changed = call.replace(inputs=call.inputs | change)
+                yield from (named, *difference_lines(call, changed))
 
 
-def _call_lines(call: PreviewedCall, *, whole: bool) -> Iterator[str]:
-    """Yields what a call would do, and those of its inputs that this does not tell."""
-    yield from shown_lines(call.shown, whole=whole)
-    for name, value in call.inputs.items():
-        if _is_told(value, call.shown):
-            continue
-        yield from [f"  {safe(name)}:"] if whole else []
-        lines = value_lines(value) if whole else [*named_lines(name, value, own_locale())]
-        yield from quoted(lines) if whole else (f"  {line}" for line in lines)
+def calls_lines(
+    calls: Sequence[PreviewedCall], number: int = 1, *, whole: bool = False
+) -> Iterator[str]:
+    """Yields what calls would do, and their inputs: of several the first lines, as a table."""
+    if len(calls) > 1 and not whole:
+        yield from _table_lines(calls, number)
+        return
+    for place, each in enumerate(calls, start=number):
+        yield from [f"{place}."] if len(calls) > 1 else []
+        for name, value in each.inputs.items():
+            if whole:
+                text = value if isinstance(value, str) else json_text(value, 1)
+                yield f"{safe(name)} ({len(text):,}):"
+                yield from quoted(text_lines(text))
+            elif not _is_told(value, each.shown):
+                yield from named_lines(name, value, own_locale())
+        yield from shown_lines(each.shown, whole=whole)
 
 
-def _table_lines(group: list[PreviewedCall], number: int) -> Iterator[str]:
-    """Yields calls for items of one list as one table: the first line of each value."""
-    some = group[:_MAX_ROWS]
-    for each in some:
+def _table_lines(calls: Sequence[PreviewedCall], number: int) -> Iterator[str]:
+    for each in sorted(calls, key=lambda each: not is_lossy(each.shown))[:_MAX_ROWS]:
         yield from shown_lines(each.shown, brief=True)
-    names = [*dict.fromkeys(name for each in group for name in each.inputs)]
+    names = [*dict.fromkeys(name for each in calls for name in each.inputs)]
     rows = [
-        [str(place), *(value_cell(_first_line(each.inputs.get(name))) for name in names)]
-        for place, each in enumerate(some, start=number)
+        [str(place), *(value_cell(each.inputs.get(name)) for name in names)]
+        for place, each in enumerate(calls, start=number)
     ]
-    yield from quoted(table_lines(["", *names], rows))
-    if more := len(group) - len(some):
-        yield f"  {own_text('… and {count} more calls', count=f'{more:,}')}"
-
-
-def _first_line(value: Json) -> Json:
-    if not isinstance(value, str):
-        return value
-    first, _, rest = value.strip().partition("\n")
-    return f"{first.rstrip()} …" if rest.strip() else first
+    table = [*quoted(table_lines(["", *names], rows))]
+    yield from _some(table, _MAX_ROWS + 2)

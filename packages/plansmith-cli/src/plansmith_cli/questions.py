@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
-from plansmith import CallPreview, PlansmithError, QuestionAsked, Refused, Run
+from plansmith import QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.consent import allow_seen
-from plansmith.engine.units import named_unit
 from plansmith.errors import StaleDecision
-from plansmith.plan.data import Json, canonical_hash, json_text
+from plansmith.plan.data import Json, canonical_hash
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.question_options import ALLOW
+from plansmith.plan.preview import PreviewedCall
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.decisions import changed_values, consent_values
 from plansmith.text import clip, safe
@@ -24,17 +21,15 @@ from plansmith_cli.keyboard import ALL, ask_line, read_choice
 from plansmith_cli.previews import (
     Values,
     callee_of,
-    changes_since,
-    is_lossy,
+    calls_lines,
+    difference_lines,
     origin_line,
     quoted,
-    shown_lines,
     step_of,
 )
 from plansmith_cli.session import Session, has_no_plan, is_unusable
-from plansmith_cli.ui.output import error_text, own, own_text, refused
-from plansmith_cli.ui.render import named_lines, table_lines, text_lines, value_cell
-from plansmith_cli.ui.terminal import own_locale
+from plansmith_cli.ui.output import error_text, own, own_text
+from plansmith_cli.ui.render import text_lines
 
 Group = tuple[QuestionAsked, ...]
 
@@ -114,28 +109,13 @@ def head_line(group: Group, run: Run) -> str:
 def question_lines(asked: QuestionAsked, run: Run) -> Iterator[str]:
     """Yields who asks, the text of a question, and its options."""
     yield head_line((asked,), run)
-    yield from quoted(text_lines(clip(own(asked.text), 4000)))
+    yield from (f"  {line}" for line in quoted(text_lines(clip(own(asked.text), 4000))))
     yield from _option_lines(asked)
 
 
 def _option_lines(asked: QuestionAsked) -> Iterator[str]:
     for number, option in enumerate(asked.options, start=1):
-        yield from quoted(text_lines(f"{number}. {clip(option)}"))
-
-
-def _origin_line(asked: QuestionAsked, run: Run) -> str:
-    """Says where the values of a call come from, and for how many items it is made."""
-    if not asked.times:
-        return origin_line(run, asked.sources)
-    many = "{times} times, once for each of these items, which came out of: {sources}"
-    return origin_line(run, asked.sources, many, times=asked.times)
-
-
-def _whole_lines(values: Values) -> Iterator[str]:
-    for name, value in values.items():
-        text = value if isinstance(value, str) else json_text(value, 1)
-        yield f"{safe(name)} ({len(text):,}):"
-        yield from quoted(text_lines(text))
+        yield from (f"  {line}" for line in quoted(text_lines(f"{number}. {clip(option)}")))
 
 
 @dataclass(slots=True)
@@ -145,38 +125,27 @@ class Asked:
     session: Session
     run: Run
     group: Group
-    values: list[dict[str, Json] | None]
-    previews: list[CallPreview | None]
+    calls: list[PreviewedCall]  # that consent is asked for
 
     @classmethod
     async def look(cls, session: Session, run: Run, group: Group) -> Self:
-        """Reads the values of questions, and what their calls would do now."""
-        values = [await consent_values(session.smith.store, each) for each in group]
-        asked = cls(session, run, group, values, [])
-        asked.previews = [await asked.preview(each) for each in group]
-        return asked
+        """Reads the values of questions, and what the calls would do with them."""
+        calls, runs = list[PreviewedCall](), session.smith.runs
+        for each in group:
+            if (values := await consent_values(runs.store, each)) is not None:
+                shown, step = await runs.shown_with(each), each.step or ""
+                call = PreviewedCall(step=step, callee=each.callee, inputs=values, shown=shown)
+                calls.append(call)
+        return cls(session, run, group, calls)
 
     @property
     def is_consent(self) -> bool:
-        return self.values[0] is not None
-
-    async def preview(self, asked: QuestionAsked, own: Values | None = None) -> CallPreview | None:
-        """Returns what the call would do now, as its tool says."""
-        runs, run = self.session.smith.runs, self.run
-        values = own or await consent_values(runs.store, asked)
-        unit = named_unit(run.plan, asked.step or "", run.templates) if run.plan else None
-        if unit is None or values is None or not runs.journals.is_here(run.folder):
-            return None
-        with suppress(PlansmithError):  # tools that cannot be listed now
-            return await (await runs.registry.callees()).preview(unit, values)
-        return None
+        return bool(self.calls)
 
     @property
     def hash(self) -> str:
         """A short hash of all that is shown; an answer can name it."""
-        asked = [self.run.question_hash(each.question) for each in self.group]
-        seen = ["" if each is None else each.hash for each in self.previews]
-        return canonical_hash([*asked, *seen])[:16]
+        return canonical_hash([self.run.question_hash(each.question) for each in self.group])[:16]
 
     def require_hash(self, digest: str) -> None:
         """Refuses an answer to something else than what a person was shown with this hash."""
@@ -194,69 +163,30 @@ class Asked:
             yield from question_lines(first, self.run)
             return
         yield head_line(self.group, self.run)
-        for seen in sorted(self.previews, key=lambda each: not is_lossy(each)):
-            yield from shown_lines(seen, brief=not is_alone)
-        yield _origin_line(first, self.run)
-        if whole:
-            for number, each in enumerate(self.values, start=1):
-                yield from () if is_alone else (f"  {number}.",)
-                yield from _whole_lines(each or {})
-        elif is_alone:
-            for name, value in (self.values[0] or {}).items():
-                yield from (f"  {line}" for line in named_lines(name, value, own_locale()))
-        else:
-            yield from quoted(self._table())
-        yield from self._difference_lines()
-        yield from _option_lines(first) if is_alone else ()
-
-    def _difference_lines(self) -> Iterator[str]:
-        """Yields what is not as the person saw it in the preview, by the numbers of the calls."""
+        yield origin_line(self.run, first.sources, first.times)
+        yield from (f"  {line}" for line in calls_lines(self.calls, whole=whole))
         preview = self.run.preview
         known = {each.step: each for each in preview.calls} if preview is not None else {}
-        asked = zip(self.group, self.values, self.previews, strict=True)
-        for number, (each, values, shown) in enumerate(asked, start=1):
-            lines = changes_since(known.get(each.step or ""), values or {}, shown)
-            yield from [f"  {number}."] if lines and len(self.group) > 1 else []
-            yield from lines
-
-    def _table(self) -> Iterable[str]:
-        names = dict.fromkeys(name for each in self.values for name in each or {})
-        rows = [
-            [str(number), *(value_cell((each or {}).get(name)) for name in names)]
-            for number, each in enumerate(self.values, start=1)
-        ]
-        return table_lines(["", *names], rows)
+        for number, each in enumerate(self.calls, start=1):
+            lines = difference_lines(known.get(each.step, each), each)
+            place = f" {number}." if not is_alone else ""
+            title = own_text("Not as the preview showed it (- then, + now):")
+            yield from (f"  {line}" for line in (f"{title}{place}", *lines)) if lines else ()
+        yield from _option_lines(first) if is_alone else ()
 
     async def answer(self, value: Json) -> Run:
-        """Gives one answer to every question: a permit each, for its own values alone.
-
-        Refuses to allow a call that would not do any more what the person saw.
-        """
-        answered, pairs = self.run, [*zip(self.group, self.previews, strict=True)]
-        for asked, seen in pairs if value == ALLOW else ():
-            now = await self.preview(asked)
-            if seen is not None and now is not None and now.hash != seen.hash:
-                names = ", ".join(each.path for each in now.files) or asked.callee
-                raise refused(
-                    "{files} changed after you looked",
-                    "look at it again, then decide",
-                    files=names,
-                )
-        touched = [_touched(each) for each in self.previews]
-        count = Counter(name for changed in touched for name in changed)
-        for (asked, seen), changed in zip(pairs, touched, strict=True):
-            # What several items change, changes between them: for them it cannot stay as seen.
-            is_own = all(count[name] == 1 for name in changed)
-            given = allow_seen(seen.hash) if value == ALLOW and seen and is_own else value
-            answered = await answer_seen(self.session, self.run, asked, given)
+        """Gives one answer to every question: a permit each, for its own values alone."""
+        answered = self.run
+        for asked in self.group:
+            answered = await answer_seen(self.session, self.run, asked, value)
         return answered
 
     async def change(self, changes: Values) -> Run:
         """Has the call made with a person's values, and with no others."""
         asked = self.group[0]
         own_values = await changed_values(self.session.smith.store, asked, changes)
-        seen = await self.preview(asked, own_values)
-        value = allow_seen(seen.hash if seen else "", own_values)
+        shown = await self.session.smith.runs.look(self.run.id, asked.step or "", own_values)
+        value = allow_seen(shown.hash if shown is not None else "", own_values)
         return await answer_seen(self.session, self.run, asked, value)
 
     async def ask(self) -> bool:
@@ -285,10 +215,6 @@ class Asked:
         run = await self.session.smith.get(self.run.id)
         names = [each.question for each in self.group if each.question in run.questions]
         return await ask_all(self.session, run, [run.questions[name] for name in names])
-
-
-def _touched(shown: CallPreview | None) -> set[str]:
-    return {*shown.touches, *(each.path for each in shown.files)} if shown is not None else set()
 
 
 async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:

@@ -137,7 +137,7 @@ async def _answer_group(session: Session, run: Run, group: questions.Group) -> R
         changes = {name: options.read_value(name, text) for name, text in given}
         if len(group) > 1:
             return None
-        return await questions.Asked(session, run, group, [], []).change(changes)
+        return await questions.Asked(session, run, group, []).change(changes)
     if not args.words or not args.words[-1].strip():
         return None
     value = questions.read_answer(group[0], args.words[-1])
@@ -155,8 +155,9 @@ async def _answer_group(session: Session, run: Run, group: questions.Group) -> R
 def _print_whole(group_asked: questions.Asked) -> None:
     session, group, digest = group_asked.session, group_asked.group, group_asked.hash
     if session.args.json:
-        for asked, values in zip(group, group_asked.values, strict=True):
-            more = {"kind": asked.kind, "values": values, "seen": digest}
+        values = {each.step: each.inputs for each in group_asked.calls}
+        for asked in group:
+            more = {"kind": asked.kind, "values": values.get(asked.step or ""), "seen": digest}
             print_json(asked.shown_json() | more)
         return
     print_lines(group_asked.lines(whole=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith import PlansmithError, read_plan
+from plansmith import PlansmithError
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
@@ -89,7 +90,6 @@ class _Tour:
             for step in _STEPS
         ]
         plan = json.dumps({"goal": own(_REQUEST), "steps": steps})
-        self._hash = read_plan(plan).hash
         for name, text in {"plan.json": plan, "sales.csv": SALES, "mail.py": TOOLS}.items():
             (self._folder / name).write_text(text, encoding="utf-8")
 
@@ -102,37 +102,30 @@ class _Tour:
                 "now."
             )
         )
-        _act(Sentence("1/4 A request becomes a plan"))
+        _act(Sentence("1/3 A request becomes a plan, and shows what it would change"))
         _prose(Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:"))
         print_lines(["", f"  “{own(_REQUEST)}”"])
-        self._run("run", "plan.json", expected=Exit.WAITING)
+        shown = self._run("run", "plan.json", expected=Exit.WAITING)
         _prose(
             Sentence(
-                "A model drafted it. Plansmith checked every step: the tools, their "
-                "arguments, what flows from step to step. Nothing has run so far."
+                "A model drafted it. Plansmith checked every step, then added up the totals: "
+                "reading changes nothing. So you see the very rows of the chart and the mail. "
+                "Nothing has changed so far."
             )
         )
         _wait()
-        _act(Sentence("2/4 You approve exactly this plan, and it asks before data is written"))
-        self._run("approve", "last", self._hash, "--go", expected=Exit.WAITING)
+        _act(Sentence("2/3 You approve exactly this, and the power fails"))
+        digest = re.findall("[0-9a-f]{64}", shown)[-1]
+        self._run("approve", "last", digest, "--go", kill_at="▶ receipt")
         _prose(
             Sentence(
-                "Your yes is bound to the hash: if a step changes, you are asked again. "
-                "The totals were not known when you approved. Before they go into a "
-                "file, you see them."
+                "Your yes is bound to the hash of all that you saw: if a step or a value changes, "
+                "you are asked again. The chart is drawn and the mail is sent. While it waits for "
+                "the receipt, the process is killed with kill -9."
             )
         )
         _wait()
-        _act(Sentence("3/4 The power fails"))
-        self._run("answer", "last", "allow", "--go", kill_at="▶ receipt")
-        _prose(
-            Sentence(
-                "The chart is drawn and the mail is sent. While it waits for the "
-                "receipt, the process is killed with kill -9."
-            )
-        )
-        _wait()
-        _act(Sentence("4/4 It goes on, and repeats no change"))
+        _act(Sentence("3/3 It goes on, and repeats no change"))
         receipt = self._folder / "receipt.txt"
         receipt.write_text(own_text("received, thank you"), encoding="utf-8")
         self._run("go", "last", expected=Exit.OK)
@@ -146,7 +139,7 @@ class _Tour:
             )
         )
 
-    def _run(self, *words: str, expected: Exit | None = None, kill_at: str = "") -> None:
+    def _run(self, *words: str, expected: Exit | None = None, kill_at: str = "") -> str:
         """Runs a command as a process of its own and shows it; kills it at a named line."""
         typed, output = [*words, "--tools", "mail.py"], list[str]()
         with subprocess.Popen(  # noqa: S603 - this program itself
@@ -168,6 +161,7 @@ class _Tour:
             raise PlansmithError(Sentence("the tour could not go on: {why}", why="\n".join(output)))
         lines = (f"  {safe(line)}".rstrip() for line in output)
         print_lines(["", f"  $ {' '.join(('plansmith', *typed))}", *lines])
+        return "\n".join(output)
 
 
 def _act(title: Sentence) -> None:

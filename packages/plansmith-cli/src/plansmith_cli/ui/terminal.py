@@ -71,7 +71,7 @@ def fitted(line: str, width: int) -> Iterator[str]:
     """
     begins = line.lstrip()
     indent = line[: len(line) - len(begins)]
-    if begins.startswith(BAR) and text_width(line) >= width:
+    if begins.startswith(BAR[0]) and text_width(line) >= width:
         bar = indent + begins[:2]
         parts = folded(line[len(bar) :], max(width, _NARROWEST) - len(bar) - 1)
         yield from (bar + part for part in parts)
@@ -90,7 +90,7 @@ def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
     """
     width, is_terminal = shutil.get_terminal_size().columns, stream.isatty()
     for line in lines:
-        fits = not is_terminal and not line.lstrip().startswith(BAR)
+        fits = not is_terminal and not line.lstrip().startswith(BAR[0])
         yield from [line] if fits else fitted(line, width)
 
 
