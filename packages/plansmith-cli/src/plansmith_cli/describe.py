@@ -78,6 +78,8 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
         if not (flag and getattr(reason, "key", "") == _BY_RULES)
     )
     shown = [*ShownPreview(run).lines()]
+    if run.preview and run.preview.open and session.smith.runs.execution.limits.data == "ask":
+        shown.append(f"  {ui.own_text('What uses values from tools then is asked about first.')}")
     more = {
         session.command("convert", run.id, "--to", "yaml"): lines,
         session.command("approve", run.id, "--show"): shown,

@@ -228,7 +228,7 @@ class ShownPreview:
     def _open_lines(self, each: OpenCall) -> Iterator[str]:
         run = self.run
         yield "  " + own_text(
-            "{callee} ({step}) is asked about when it comes: it needs what comes out of {names}",
+            "{callee} ({step}) comes later: it needs what comes out of {names}",
             callee=clip(safe(callee_of(run.plan, each.step)), 80),
             step=safe(step_of(each.step)),
             names=", ".join(map(safe, each.waits_for)),

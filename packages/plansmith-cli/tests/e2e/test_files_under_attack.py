@@ -151,7 +151,7 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
     [asked] = run.questions.values()
     session = cast("Any", SimpleNamespace(smith=app, by="ann"))
     try:
-        await Asked(session, run, (asked,), [], []).change({"text": "own"})
+        await Asked(session, run, (asked,), []).change({"text": "own"})
         (tmp_path / "out.md").write_text("precious")  # before another process goes on with it
         await app.run(run.id)
     except Refused:
@@ -190,7 +190,7 @@ async def test_own_values_at_the_command_line_resume_nothing() -> None:
     await bank.enter().pause(run.id, by="ann", reason="wait for the bank")
     app = bank.enter()
     session = cast("Any", SimpleNamespace(smith=app, by="bob"))
-    await Asked(session, await app.get(run.id), (asked,), [], []).change({"to": "bob"})
+    await Asked(session, await app.get(run.id), (asked,), []).change({"to": "bob"})
     await bank.enter().run(run.id)
     assert bank.paid == []
 

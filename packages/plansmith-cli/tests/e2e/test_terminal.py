@@ -227,9 +227,9 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change(person: Person
     read = {"id": "r", "tool": "files.read", "inputs": {"path": "in.md"}}
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     plan = person.plan(read, {"id": "w", "tool": "files.write", "inputs": inputs})
-    with person.types("run", plan) as terminal:
+    with person.types("run", plan, "--no-preview") as terminal:
         terminal.reply("y", "Enter = not now:")
-        terminal.until("- Replaces out.md (1 line) by 1 line:", "│-old", "Your answer")
+        terminal.until("- Replaces out.md (4 bytes) by 4 bytes:", "│-old", "Your answer")
         assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
         assert terminal.ended() == 5
@@ -237,7 +237,7 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change(person: Person
         terminal.until("│-old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
         terminal.type("y\n")
-        terminal.until("out.md changed on the disk after you looked", "│-meanwhile")
+        terminal.until("│-meanwhile")
         terminal.until("Your answer", times=2)
         assert out.read_text() == "meanwhile\n"
         terminal.type("y\n")
@@ -254,7 +254,7 @@ def test_the_items_of_a_list_are_allowed_together(person: Person) -> None:
     question = {"id": "q", "question": "Really?", "options": ["yes", "no"]}
     step = {"id": "t", "instruction": "{{q}}"}
     plan = person.plan(look, question, step, {"id": "all", "over": ["a", "b", "c"], "each": each})
-    with person.types("run", plan, *PY) as terminal:
+    with person.types("run", plan, "--no-preview", *PY) as terminal:
         terminal.reply("y", "Enter = not now:")
         # Both are shown before the first is asked.
         terminal.until("in its step q (q):", "note 3 times (all):", "│ 3  c x\\u001b[2J\\u202e")
@@ -341,9 +341,9 @@ def test_the_answer_is_last_rendered_and_a_report_shows_results_as_tables(person
 
 def test_enter_goes_on_with_the_tour_and_ctrl_c_ends_it(person: Person) -> None:
     with person.types("demo") as terminal:
-        terminal.reply("", "1/4", "Enter goes on")
-        text = terminal.until("2/4")
-        assert "3/4" not in text
+        terminal.reply("", "1/3", "Enter goes on")
+        text = terminal.until("2/3")
+        assert "3/3" not in text
         terminal.until("Enter goes on", times=2)
         terminal.ctrl_c()
         assert terminal.ended() == 130
@@ -476,13 +476,12 @@ def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
         terminal.type("cheaper, please\n")
         terminal.until("Taken as: change of the plan")
         terminal.reply("why Rome?", "or say what to change:", times=2)
-        terminal.until("You answered “Rome” to the question: Where to?")
+        terminal.until("It comes from the step train (trains), whose result has")
         terminal.reply("yes, please proceed", YOU, times=3)
         terminal.until("A message approves nothing")
         terminal.until("or say what to change:", times=3)
         assert traveller.booked == ""
-        terminal.type("yes\n")
-        terminal.reply("allow", "Plansmith asks for your consent", "what = Nightjet", "Your answer")
+        terminal.reply("yes", "what = Nightjet")  # seen: it is not asked about again
         terminal.until("✓ book  done")
         terminal.reply("/quit", YOU, times=4)
         assert terminal.ended() == 0

@@ -72,7 +72,7 @@ def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
     first = answers[1]["run"]["id"]
     assert f"run:{first}/find" in json.dumps(answers[2]["run"]["plan"])
     assert [each["id"] for each in answers[3]["run"]["plan"]["steps"]] == ["train", "book"]
-    assert "You answered “Rome” to the question: Where to?" in answers[4]["text"]
+    assert "It comes from the step train (trains), whose result has" in answers[4]["text"]
     assert "A message approves nothing" in answers[5]["text"]
     assert answers[5]["run"]["status"] == "reviewing"
     assert len({each["thread"] for each in answers}) == 1

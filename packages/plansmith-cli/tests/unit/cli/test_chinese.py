@@ -194,7 +194,7 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, cli
     assert types("templates use cheng", *PY) == 0
     assert types("templates remove cheng") == 0
     assert types("templates save last") == 2
-    assert types("help 406") == 0
+    assert types("help 405") == 0
     assert types("help problems") == 0
 
 

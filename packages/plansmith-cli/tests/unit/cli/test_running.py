@@ -74,11 +74,12 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(cli: Cli) -> None
     assert out == ""
     assert 'text = "hello"' in err
     assert "Step `n` changes something: it calls `note`" in err
-    assert f"hash {run['hash']}" in err
+    digest = run["preview"]["hash"]
+    assert f"hash {digest}" in err
     commands = [line.strip() for line in err.splitlines() if line.strip().startswith("plansmith ")]
     assert commands == [
         f"plansmith go {run['id']} --tools tools.py",
-        f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
+        f"plansmith approve {run['id']} {digest} --tools tools.py",
     ]
     assert not (cli.folder / "notes.txt").exists()
     for command in commands[::-1]:
