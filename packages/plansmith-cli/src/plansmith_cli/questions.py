@@ -205,16 +205,9 @@ class Asked:
                 await self.answer(read_answer(self.group[0], typed))
             except Refused as error:
                 session.say(safe(error_text(error, session.locale)))
-                if self.is_consent:  # the files, or what is asked, may be another thing now
-                    return await self._ask_again()
             else:
                 return True
         return False
-
-    async def _ask_again(self) -> bool:
-        run = await self.session.smith.get(self.run.id)
-        names = [each.question for each in self.group if each.question in run.questions]
-        return await ask_all(self.session, run, [run.questions[name] for name in names])
 
 
 async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:
