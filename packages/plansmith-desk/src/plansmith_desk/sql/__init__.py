@@ -101,9 +101,10 @@ class SqlTools(ts.ToolSet):
             return None
         look = partial(self._change, "preview", inputs, ts.Job(Call(key="preview")))
         tries: list[Any] = [await run_in_thread(look) for _ in range(2)]
-        rows, count = tries[0]["rows"], tries[0]["count"]
-        pairs = [*zip(rows, tries[1]["rows"], strict=False)]
-        same = [name for name in (rows or [{}])[0] if all(a[name] == b[name] for a, b in pairs)]
+        rows: list[dict[str, Json]] = tries[0]["rows"]
+        pairs, count = [*zip(rows, tries[1]["rows"], strict=False)], tries[0]["count"]
+        names = rows[0] if rows else ()
+        same = [name for name in names if all(a[name] == b[name] for a, b in pairs)]
         found = _TARGET.search(str(inputs["statement"]))
         table = found[1].translate(_UNQUOTED).casefold() if found is not None else ""
         touches = f"{inputs.get('database', self._writable[0])}.{table}"
