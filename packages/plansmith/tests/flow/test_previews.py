@@ -9,7 +9,7 @@ import pytest
 from plansmith import CallPreview, Limits, Plan, Plansmith, Refused, Run, RunStatus, read_plan, tool
 from plansmith.errors import EventMisfit, StaleDecision
 from plansmith.plan import events as e
-from plansmith.plan.data import content_of
+from plansmith.plan.data import content_of, json_text, parse_json
 from plansmith.plan.ids import root_of
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.timing import make_timing
@@ -346,3 +346,26 @@ async def test_a_program_decides_on_the_changes_themselves() -> None:
     assert (run.status, len(office.sent)) == (RunStatus.DONE, 3)
     run = await office.smith().do(plan, approve_changes=lambda preview: len(preview.calls) < 3)
     assert (run.status, len(office.sent)) == (RunStatus.CANCELLED, 3)
+
+
+async def test_numbers_of_a_preview_keep_the_digits_they_were_written_with() -> None:
+    paid: list[str] = []
+
+    @tool(effect="read")
+    def due() -> float:
+        return 1.5
+
+    @tool(effect="write")
+    def pay(to: str, amount: Any) -> None:
+        paid.append(f"{to} {json_text(amount)}")
+
+    inputs = {"to": "ann", "amount": "{{d}}"}
+    steps = [{"id": "d", "tool": "due"}, {"id": "a", "tool": "pay", "inputs": inputs}]
+    async with Plansmith(tools=[due, pay]) as smith:
+        run = await smith.preview(read_plan({"steps": steps}), given={"d": parse_json(b"55.00")})
+        assert run.preview is not None
+        assert json_text(run.preview.calls[0].inputs) == '{"to": "ann", "amount": 55.00}'
+        changed = {"a": {"to": "bob"}}
+        await smith.decide(run.id, approve=run.preview.hash, change=changed, by="ann")
+        assert (await smith.run(run.id)).status is RunStatus.DONE
+    assert paid == ["bob 55.00"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection
-from typing import Final, Unpack
+from typing import Final, Unpack, cast
 
 from plansmith.engine.consent import data_sources
 from plansmith.engine.executor import Executor, ExecutorOptions
@@ -54,6 +54,9 @@ class PreviewExecutor(Executor):
         }
         calls = [each.replace(shown=shown.get(name)) for name, each in self._held.items()]
         content = Preview(calls=tuple(calls), open=tuple(self._open_calls())).to_json()
+        if calls:  # with the digits that numbers were written with
+            written = [{**each.to_json(), "inputs": each.inputs} for each in calls]
+            content["calls"] = cast("Json", written)
         made = e.PreviewMade(
             hash=self._journal.plan_hash, covers=self._covers, items=self._items, seen=alone
         )

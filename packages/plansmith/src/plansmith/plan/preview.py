@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import SkipValidation
+
 from plansmith.plan.data import Flag, Json, Record, StrictInt, canonical_hash
 
 
@@ -79,7 +81,7 @@ class PreviewedCall(Record):
 
     step: str
     callee: str
-    inputs: dict[str, Json]
+    inputs: SkipValidation[dict[str, Json]]
     shown: CallPreview | None = None
     sources: tuple[str, ...] = ()
     times: StrictInt = 0
