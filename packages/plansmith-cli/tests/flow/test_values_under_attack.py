@@ -281,7 +281,7 @@ async def change(bank: Bank, run: Run) -> list[str]:
     app = bank.enter()
     session = cast("Any", SimpleNamespace(smith=app, by="bob"))
     with suppress(Refused):
-        await Asked(session, await app.get(run.id), (asked,), [], []).change({"to": "bob"})
+        await Asked(session, await app.get(run.id), (asked,), []).change({"to": "bob"})
     await bank.enter().run(run.id)
     return [each.tool for each in bank.tools.calls]
 

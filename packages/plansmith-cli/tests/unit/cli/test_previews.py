@@ -72,8 +72,8 @@ def shown(err: str) -> list[str]:
     return err[err.index("With the data of now") : err.index("  hash ")].splitlines()
 
 
-def preview(cli: Cli) -> dict[str, Any]:
-    found: dict[str, Any] = cli.json("show last")["preview"]
+def preview(cli: Cli) -> Any:
+    found: Any = cli.json("show last")["preview"]
     return found
 
 
