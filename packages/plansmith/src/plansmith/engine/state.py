@@ -85,10 +85,13 @@ class UnitStates:
         # The results of calls that steps made before the plan changed, by their hashes.
         self._past_results: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
+        self._touched: dict[str, str] = {}  # the last call that changed something, by its name
+        self.may_collide = False  # some calls are known to change the same
         self.has_new_end = False  # a step has ended since the plan was last thought over
 
     async def enter(self, plan: Plan) -> None:
         """Loads the plan and the state of its steps."""
+        self.may_collide = any(each.touches for each in self._journal.run.permits.values())
         for name, item in self._journal.run.items_seen.items():
             self._items.setdefault(parent_of(name), {})[name] = item
         for name, step in self._journal.run.steps.items():
@@ -98,6 +101,11 @@ class UnitStates:
         self._queue_units(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
+        permit = step.permit or self._journal.run.permits.get(name)
+        if permit is not None and permit.touches:
+            self.may_collide = True
+            if step.attempts:
+                self._touched |= dict.fromkeys(permit.touches, name)
         if step.status not in STARTABLE_OR_RUNNING:
             self.stopped[name] = step.status
         elif step.wakes_at is not None:
@@ -110,6 +118,19 @@ class UnitStates:
     def state_of(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
         return self._journal.run.steps.get(name, _NEW)
+
+    def touches(self, name: str) -> frozenset[str]:
+        """Returns the names of what a call changes, as a person saw it."""
+        permit = self.permit(self.units[name])
+        return frozenset(permit.touches if permit is not None else ())
+
+    def was_touched(self, name: str) -> bool:
+        """Tells whether an approved call has changed the same: then it is not as it was seen."""
+        return any(self._touched.get(each, name) != name for each in self.touches(name))
+
+    def note_touched(self, name: str) -> None:
+        for each in self.touches(name):
+            self._touched[each] = name
 
     @property
     def bounds(self) -> Mapping[str, Bound]:
@@ -493,7 +514,10 @@ class UnitStates:
             case e.StepReplied(step=name, answer=answer, permit=False):
                 self.call_answers[name] = Reply(answer, value)
                 self._put_back(name)
-            case e.StepReplied(step=name) | e.StepReset(step=name):
+            case e.StepReplied(step=name, touches=touches):
+                self.may_collide = self.may_collide or bool(touches)
+                self._put_back(name)
+            case e.StepReset(step=name):
                 self._put_back(name)
             case _:
                 return

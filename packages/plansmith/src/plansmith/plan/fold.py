@@ -330,7 +330,10 @@ class _Fold:
             raise _misfit(event, "nobody else has seen these values")
         permits: dict[str, e.StepReplied] = {}
         for name, digest in seen.covers.items():
-            permit = e.StepReplied(step=name, answer="allow", state=digest, permit=True)
+            touches = seen.touches.get(name, ())
+            permit = e.StepReplied(
+                step=name, answer="allow", state=digest, permit=True, touches=touches
+            )
             if (mark := seen.seen.get(name)) is not None:
                 permit = permit.replace(answer={"allow": mark})
             if name in body.changed:
