@@ -391,7 +391,7 @@ class Executor:
             elif self._ask_for_consent(unit, inputs, permit):
                 return []
             elif kind in ("map", "plan") or unit.step.repeat is not None:
-                state.open(unit, inputs)
+                state.open(unit, inputs, is_preview=self.is_preview)
             else:
                 seen = "" if state.was_touched(unit.name) else seen
                 return [self._prepare_call(unit, inputs, seen, self._basis(unit, inputs, permit))]

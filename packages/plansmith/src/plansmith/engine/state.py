@@ -86,6 +86,7 @@ class UnitStates:
         self._past_results: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
         self._touched: dict[str, str] = {}  # the last call that changed something, by its name
+        self._not_started: set[str] = set()  # open steps of a preview
         self.may_collide = False  # some calls are known to change the same
         self.has_new_end = False  # a step has ended since the plan was last thought over
 
@@ -271,8 +272,11 @@ class UnitStates:
                 return True
         return False
 
-    def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
-        """Opens a map, plan or repeated step: queues the parts that may start."""
+    def open(self, unit: Unit, inputs: Mapping[str, Json], *, is_preview: bool = False) -> None:
+        """Opens a map, plan or repeated step: queues the parts that may start.
+
+        In a preview it has not started before all its parts are done.
+        """
         if unit.depth >= MAX_NESTING:
             why = Sentence(
                 "{step} is nested more than {most} levels deep", step=unit.name, most=MAX_NESTING
@@ -280,7 +284,10 @@ class UnitStates:
             raise ReferenceFailed(why)
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
-        if self.state_of(unit.name).status is not StepStatus.RUNNING:
+        is_started = self.state_of(unit.name).status is StepStatus.RUNNING
+        if is_preview and not is_started:
+            self._not_started.add(unit.name)
+        elif not is_started:
             self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         self.groups[unit.name] = group
         stopped = self.stopped | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
@@ -483,6 +490,8 @@ class UnitStates:
         unit = group.unit
         if not group.over or unit.name in self.stopped:
             return
+        if unit.name in self._not_started:
+            self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         error = group.error()
         if group.only_skipped:
             self.batch.bodies.append(e.StepSkipped(step=unit.name, reason=error))

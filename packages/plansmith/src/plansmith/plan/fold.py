@@ -465,8 +465,10 @@ class _Fold:
         self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]
     ) -> StepState:
         step = self.steps.get(name)
-        if step is None and parent_of(name) in self.steps:
-            step = _NEW_STEP  # a part of a map or plan step is added when it first starts
+        # A part of a map or plan step is added when it first starts; in a preview before its whole.
+        whole = root_of(name) if self.run.previewing else parent_of(name)
+        if step is None and whole in self.steps:
+            step = _NEW_STEP
         if step is None:
             raise _misfit(event, f"the plan has no step {name!r}")
         if step.status not in allowed:
