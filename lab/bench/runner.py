@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
 import json
 import os
@@ -24,7 +23,6 @@ from tests.postgres import NoServerError, Server, private_server
 from lab.bench import runner_crash as crashes
 from lab.bench import runner_dags as dags
 from lab.bench.profile import calls_a_plan
-from lab.bench.runner_early import first_action
 from lab.bench.runner_engines import ENGINES, WIDE
 from lab.bench.runner_extent import (
     IN_TURNS,
@@ -198,10 +196,7 @@ def _measure(args: argparse.Namespace) -> Facts:
             engines, server, folder, args.quick, 1 if args.quick else args.rounds, left_out
         )
         bench.all_of()
-        say("first action, start-up and calls a plan")
-        pace = 0.1 if args.quick else 0.4
-        early = [asyncio.run(first_action(early=True, step_s=pace)) for _ in range(3)]
-        _, late = asyncio.run(first_action(early=False, step_s=pace))
+        say("start-up and calls a plan")
         spent = startup(folder, rivals=not args.own)
         calls = {
             f"{store}{', one plan again' if same else ''}": calls_a_plan(store, folder, same=same)
@@ -212,8 +207,6 @@ def _measure(args: argparse.Namespace) -> Facts:
     return Facts(
         quick=args.quick,
         measured=bench.measured,
-        early=early,
-        late=late,
         startup=spent,
         calls=calls,
         payload=dags.chain(10, "p0000").payload() / 10,

@@ -71,15 +71,12 @@ def spread(found: Sequence[float]) -> Spread | None:
 class Facts:
     """All that was measured, and on what.
 
-    `early` are seconds until the first step's text was complete and until the step started, `late`
-    the latter without the early start; `startup` is processor time in ms; `calls` are Python calls
-    a plan by store; `left_out` says what was not measured and why.
+    `startup` is processor time in ms; `calls` are Python calls a plan by store; `left_out` says
+    what was not measured and why.
     """
 
     quick: bool
     measured: Measured
-    early: Sequence[tuple[float, float]]
-    late: float
     startup: Mapping[str, list[float]]
     calls: Mapping[str, float]
     payload: float

@@ -92,13 +92,6 @@ def goals(facts: Facts) -> Iterator[Goal]:
     yield from _kept(figures, facts.payload)
     yield from _resumed(figures)
     yield from _startup(facts)
-    yield Goal(
-        "first-action",
-        "the first read starts within 1.1 x the time its own text took to arrive",
-        spread([started / text for text, started in facts.early]),
-        1.1,
-        "x",
-    )
 
 
 def _plans(figures: Figures, facts: Facts) -> Iterator[Goal]:

@@ -84,11 +84,7 @@ the next step. Open: 1,000 runs under way, s from the start of the next process 
 |---|--:|--:|--:|--:|--:|
 """
 SMALL: Final = """\
-## First action and start-up
-
-A model writes ten steps at an even pace. The first step's text was complete after
-{text:.3f} s and the step started after {early:.3f} s; without the early start after {late:.2f} s,
-when the plan is written.
+## Start-up
 
 Processor time beyond a bare interpreter: {startup}.
 """
@@ -229,8 +225,7 @@ def _small(facts: Facts) -> str:
     words = ", ".join(
         f"`{name}` {statistics.median(spent):.0f} ms" for name, spent in facts.startup.items()
     )
-    text, started = (statistics.median(each) for each in zip(*facts.early, strict=True))
-    return SMALL.format(text=text, early=started, late=facts.late, startup=words)
+    return SMALL.format(startup=words)
 
 
 def _spread(found: Spread | None) -> str:

@@ -49,8 +49,6 @@ def samples(*, turns: int = 5) -> dict[str, Any]:
     return {
         "quick": True,
         "measured": measured,
-        "early": [[0.1, 0.105], [0.1, 0.104]],
-        "late": 1.0,
         "startup": startup | {"plansmith runs": [500.0]},
         "calls": {
             f"{store}{again}": 2400.0

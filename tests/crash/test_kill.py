@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -24,19 +23,10 @@ from tests.worker_processes import approved
 
 from plansmith import RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.plan import events as e
-from plansmith.plan.events import (
-    PrefetchEnded,
-    PrefetchStarted,
-    RunFinished,
-    StepDone,
-    verify_chain,
-)
+from plansmith.plan.events import RunFinished, StepDone, verify_chain
 from plansmith.plan.timing import Timing
 from plansmith.schedules.schedule import FireState, Schedule
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import FakeTool, FakeTools, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = [0, 1, 3, 6, 10, 15]
@@ -123,64 +113,6 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
     done = Counter(event.body.step for event in events if isinstance(event.body, StepDone))
     assert done == Counter({step.id: 1 for step in plan.steps})
     assert sum(isinstance(event.body, RunFinished) for event in events) == 1
-
-
-# A process that is killed while it reads early
-
-
-CHILD = """
-import asyncio, sys
-from plansmith import Effect, Plansmith, ToolSpec
-from plansmith.ports import TextDelta
-from plansmith.store.sqlite import SqliteStore
-from plansmith_planner.settings import PlannerSettings
-
-class Half:
-    name = "half"
-    async def stream(self, *_, **__):
-        yield TextDelta('{"steps": [{"id": "a", "tool": "look", "inputs": {"q": "x"}}, ')
-        await asyncio.Event().wait()
-
-class Look:
-    async def tools(self):
-        return [ToolSpec(name="look", input_schema={}, effect=Effect.READ)]
-    async def call(self, tool, arguments, call):
-        print("reading", flush=True)
-        await asyncio.Event().wait()
-
-settings = PlannerSettings(triage=False)
-app = Plansmith(model=Half(), tools=[Look()], store=SqliteStore(sys.argv[1]), settings=settings)
-asyncio.run(app.plan("look at it"))
-"""
-
-
-async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    child = forked.Popen(
-        [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    assert await asyncio.to_thread(child.stdout.readline) == "reading\n"
-    os.kill(child.pid, signal.SIGKILL)
-    await asyncio.to_thread(child.communicate)
-
-    tools = FakeTools(FakeTool("look", ["seen"]))
-    model = ScriptedModel({"steps": [{"id": "a", "tool": "look", "inputs": {"q": "x"}}]})
-    settings = PlannerSettings(triage=False)
-    app = Plansmith(model=model, tools=[tools], store=SqliteStore(path), settings=settings)
-    await app.runs.resume_all()
-    [listed] = await app.runs.all()
-    run = await app.runs.run(listed.id)
-    assert run.status is RunStatus.DONE
-    assert len(tools.calls) == 1
-    bodies = [each.body for each in await app.store.events(run.id)]
-    kinds = [type(body) for body in bodies]
-    assert kinds[:3] == [e.RunCreated, PrefetchStarted, PrefetchEnded]
-    dead = run.prefetches[f"{run.id}/early/1"]
-    assert (dead.over, dead.ended_at, dead.result) == (True, None, "")
-    assert "not known how it ended" in dead.error
-    assert "not known how it ended" in run.report
-    await app.close()
 
 
 class Scene:

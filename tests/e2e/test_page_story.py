@@ -31,7 +31,7 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     expect(page.get_by_text("reads 3 · changes 1")).to_be_visible()
     expect(page.locator(".run-head .badge.s-reviewing")).to_be_visible()
     run = run_of(page)
-    assert not {*event_types(stage, run)} & {"prefetch_started", "step_started"}
+    assert "step_started" not in event_types(stage, run)
 
     change_an_argument(page)
     assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"]["days"] == 5

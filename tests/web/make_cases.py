@@ -19,7 +19,6 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.event_body import moment
-from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import Decision
@@ -171,11 +170,7 @@ async def planned() -> list[e.Event]:
         {"goal": "g", "steps": each} for each in ([one], [one, two], [three, two])
     )
     model = ScriptedModel(decision, draft, changed, mended, *["said"] * 3)
-    app = smith(
-        FakeTool("broken", [ToolFailed("no")]),
-        model=model,
-        limits=LIMITS.replace(early_start=False),
-    )
+    app = smith(FakeTool("broken", [ToolFailed("no")]), model=model)
     run = await app.plan("do it", by="ada")
     await app.request_changes(run.id, "one more", by="ada")
     run = await app.run(run.id)
@@ -224,29 +219,23 @@ async def made_up() -> list[e.Event]:
     return chained("made-up", bodies)
 
 
-async def read_early() -> list[e.Event]:
-    """Reads made while the plan was written: one a step takes, one nobody needs, one that died."""
+async def unplanned() -> list[e.Event]:
+    """Planning that fails, and a plan by rules in its place, with a result of an earlier run."""
     wanted = plan(step("a"), step("b"))
     bodies: list[e.AnyBody] = [
         e.RunCreated(request="r"),
-        PrefetchStarted(key="early/1", tool="look", inputs="h"),
-        PrefetchStarted(key="early/2", tool="look", inputs="i"),
-        PrefetchStarted(key="early/3", tool="look", inputs="j"),
-        PrefetchEnded(key="early/1", result="x", seconds=0.250001, tokens=3, cost="0.1"),
-        PrefetchEnded(key="early/2", error="stopped", seconds=62.75),
-        PrefetchEnded(key="early/3", error="not known how it ended"),
         e.Triaged(decision=Decision.PLAN),
-        PlanningFailed(reason="no key", problems=(problem("PS015", "no key"),), tokens=4),
+        e.PlanningFailed(reason="no key", problems=(problem("PS015", "no key"),), tokens=4),
         e.PlanProposed(plan=wanted, origin="rules", acts=("b",)),
         e.RunStarted(hash=wanted.hash),
-        e.StepStarted(step="a", inputs="h", prefetched="early/1"),
+        e.StepStarted(step="a", inputs="h"),
         e.StepDone(step="a", result="x"),
         e.StepReused(step="b", result="y", run="other", done_at=START - timedelta(days=1)),
         e.ReplanStarted(cause="again", kind="person"),
-        PlanningFailed(reason="no other plan", cost="0.2"),
+        e.PlanningFailed(reason="no other plan", cost="0.2"),
         e.RunFinished(status="done"),
     ]
-    return chained("early", bodies)
+    return chained("unplanned", bodies)
 
 
 async def ruled() -> list[e.Event]:
@@ -287,7 +276,7 @@ def _odd(value: Json) -> Json:
 
 
 STORIES: tuple[Story, ...] = (
-    *(reads, approval, failures, repeated, rejected, planned, made_up, read_early, ruled),
+    *(reads, approval, failures, repeated, rejected, planned, made_up, unplanned, ruled),
 )
 
 
@@ -313,17 +302,6 @@ def state_json(run: Run) -> dict[str, Json]:
         "estimate": run.estimate.shown_json() if run.estimate else None,
         "cost_usd": f"{run.money:f}",
         "steps": {name: _step_json(each) for name, each in run.steps.items()},
-        "prefetches": [
-            {
-                "key": key,
-                "tool": each.tool,
-                "started_at": moment(each.started_at),
-                "ended_at": _moment(each.ended_at),
-                "error": each.error,
-                "step": each.step or None,
-            }
-            for key, each in run.prefetches.items()
-        ],
         "questions": {name: each.shown_json() for name, each in run.questions.items()},
         "created_at": _moment(run.created_at),
         "updated_at": _moment(run.updated_at),
@@ -341,7 +319,6 @@ def _step_json(state: StepState) -> dict[str, Json]:
         "status": state.status.value,
         "started_at": _moment(state.started_at),
         "finished_at": _moment(state.finished_at),
-        "prefetched": bool(state.prefetched),
         "wakes_at": _moment(state.wakes_at),
     }
 

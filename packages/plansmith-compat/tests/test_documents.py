@@ -14,7 +14,6 @@ from tests.members import Member
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.plan.capability import Skill
-from plansmith.plan.limits import Limits
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
@@ -197,7 +196,7 @@ HAND_OVER = {"decision": "plan", "reason": "", "query": "research it", "answer":
 
 def deerflow(model: ScriptedModel) -> tuple[DeerFlow, list[Member]]:
     team = [Member("researcher"), Member("coder")]
-    return DeerFlow(model=model, agents=team, limits=Limits(early_start=False)), team
+    return DeerFlow(model=model, agents=team), team
 
 
 async def test_deerflow_the_plan_of_its_prompt_is_reviewed_and_run(scripted: Script) -> None:

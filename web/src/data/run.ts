@@ -3,7 +3,7 @@
 
 import { waitsFor } from "./graph";
 import { RUN_STATUSES } from "./types";
-import type { Estimate, Event, Plan, Prefetch, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
+import type { Estimate, Event, Plan, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
 
 export interface RunState {
   id: string;
@@ -26,7 +26,6 @@ export interface RunState {
   cost_usd: string;
   cancel_asked: boolean;
   steps: Record<string, StepState>;
-  prefetches: Prefetch[];
   questions: Record<string, Question>;
   answer_hash: string;
   created_at: string | null;
@@ -43,7 +42,7 @@ export function isOver(status: RunStatus): boolean {
 export function newStep(): StepState {
   return {
     status: "waiting", attempts: 0, result_hash: "", error: "", error_kind: "", progress: "",
-    tokens: 0, started_at: null, finished_at: null, prefetched: false, reused_from: "",
+    tokens: 0, started_at: null, finished_at: null, reused_from: "",
     rule: "", wakes_at: null,
   };
 }
@@ -53,7 +52,7 @@ function newRun(id: string): RunState {
     id, request: "", locale: "en", phase: "triaging", decision: "", reason: "",
     plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
     paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
-    cancel_asked: false, steps: {}, prefetches: [], questions: {}, answer_hash: "", created_at: null,
+    cancel_asked: false, steps: {}, questions: {}, answer_hash: "", created_at: null,
     updated_at: null, last: 0,
   };
 }
@@ -67,7 +66,7 @@ export function stateOf(view: RunView): RunState {
   return {
     id, request, locale, phase, decision, reason, plan, problems, estimate, revisions,
     approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
-    cancel_asked, steps: view.steps, prefetches: view.prefetches, questions, answer_hash: "", created_at, updated_at, last,
+    cancel_asked, steps: view.steps, questions, answer_hash: "", created_at, updated_at, last,
   };
 }
 
@@ -220,35 +219,10 @@ export function later(at: string, seconds: number): string {
   return `${whole.slice(0, 19)}.${String(micros % 1e6).padStart(6, "0")}Z`;
 }
 
-function changed(run: RunState, key: string, change: (known: Prefetch) => Partial<Prefetch>): Partial<RunState> {
-  return { prefetches: run.prefetches.map((each) => (each.key === key ? { ...each, ...change(each) } : each)) };
-}
-
-function prefetchEnded(run: RunState, body: Body): Partial<RunState> {
-  const seconds = body["seconds"] as number | undefined;
-  const told = changed(run, text(body, "key"), (known) => ({
-    error: text(body, "error"), ended_at: seconds === undefined ? null : later(known.started_at, seconds),
-  }));
-  return { ...told, ...spend(run, body) };
-}
-
-// A step that takes an early read began when the read did.
-function started(run: RunState, body: Body, event: Event): Partial<RunState> {
-  const key = text(body, "prefetched");
-  const early = key ? run.prefetches.find((each) => each.key === key) : undefined;
-  const step = setStep(run, body, {
-    ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1,
-    started_at: early?.started_at ?? event.at, prefetched: Boolean(key),
-  });
-  return early ? { ...step, ...changed(run, key, () => ({ step: text(body, "step") })) } : step;
-}
-
 function finishedAt(run: RunState, body: Body, event: Event): string {
-  const name = text(body, "step");
-  const step = run.steps[name];
-  const early = step?.prefetched ? run.prefetches.filter((each) => each.step === name).pop() : undefined;
+  const step = run.steps[text(body, "step")];
   // What a person knows of a call says nothing about how long it took.
-  return early?.ended_at ?? (step?.status === "unknown" ? step.finished_at : null) ?? event.at;
+  return (step?.status === "unknown" ? step.finished_at : null) ?? event.at;
 }
 
 const ended = (status: StepStatus, field = "reason"): Apply => (run, body, event) =>
@@ -265,12 +239,6 @@ const APPLY: Record<string, Apply> = {
   triaged: (run, body) => ({
     phase: "planning", decision: text(body, "decision"), reason: text(body, "reason"), ...spend(run, body),
   }),
-  prefetch_started: (run, body, event) => ({
-    prefetches: [...run.prefetches, {
-      key: text(body, "key"), tool: text(body, "tool"), started_at: event.at, ended_at: null, error: "", step: null,
-    }],
-  }),
-  prefetch_ended: prefetchEnded,
   planning_failed: (run, body) => ({
     problems: run.plan ? run.problems : (body["problems"] as Problem[] | undefined) ?? [], ...spend(run, body),
   }),
@@ -287,7 +255,9 @@ const APPLY: Record<string, Apply> = {
   question_answered: closed,
   question_withdrawn: closed,
   run_started: (_, body) => ({ phase: "running", running_hash: text(body, "hash") }),
-  step_started: started,
+  step_started: (run, body, event) => setStep(run, body, {
+    ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1, started_at: event.at,
+  }),
   step_progressed: (run, body) => setStep(run, body, { progress: text(body, "text") }),
   step_done: (run, body, event) => ({
     ...setStep(run, body, {

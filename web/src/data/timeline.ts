@@ -22,31 +22,18 @@ export function timeline(plan: Plan, events: readonly Event[], now: number): Tim
   const tracks = new Map<string, Track>(plan.steps.map((step) => [step.id, { spans: [], open: undefined, failed: false }]));
   const finished = new Map<string, number>();
   const asked = new Map<string, string>();
-  const early = new Map<string, { from: number; to?: number }>();
-  const taken = new Map<string, string>();
   let start = Infinity;
   let last = -Infinity;
   for (const event of events) {
     const at = Date.parse(event.at);
     const type = event.body.type;
-    if (type === "prefetch_started") early.set(event.body["key"] as string, { from: at });
-    if (type === "prefetch_ended") readEnded(early, event);
     if (type === "run_started") start = Math.min(start, at);
     if (type === "question_asked" && event.body["step"]) asked.set(event.body["question"] as string, event.body["step"] as string);
     const named = (event.body["step"] as string | undefined) ?? asked.get(event.body["question"] as string);
     const track = named === undefined ? undefined : tracks.get(named);
     if (!track || named === undefined) continue;
     last = Math.max(last, at);
-    const read = early.get((event.body["prefetched"] as string | undefined) ?? taken.get(named) ?? "");
-    if (type === "step_started" && read) {
-      // It was read while the plan was written: that is when it ran.
-      taken.set(named, event.body["prefetched"] as string);
-      start = Math.min(start, read.from);
-      track.open = { kind: "running", from: read.from };
-    } else if (type === "step_done" && read?.to !== undefined) {
-      close(track, read.to);
-      finished.set(named, read.to);
-    } else if (type === "step_started") {
+    if (type === "step_started") {
       const ready = Math.max(start, ...graph[named]!.map((need) => finished.get(need) ?? start));
       close(track, at);
       if (track.spans.length === 0 && Number.isFinite(ready) && at > ready) track.spans.push({ kind: "waiting", from: ready, to: at });
@@ -70,12 +57,6 @@ export function timeline(plan: Plan, events: readonly Event[], now: number): Tim
   const busy = (step: string): number => sum(tracks.get(step)?.spans ?? []);
   const rows = plan.steps.map((step) => ({ step: step.id, spans: tracks.get(step.id)!.spans, failed: tracks.get(step.id)!.failed }));
   return { rows, start, end, critical: new Set(criticalPath(graph, busy).filter((step) => busy(step) > 0)) };
-}
-
-function readEnded(early: Map<string, { from: number; to?: number }>, event: Event): void {
-  const known = early.get(event.body["key"] as string);
-  const seconds = event.body["seconds"] as number | undefined;
-  if (known && seconds !== undefined) known.to = known.from + seconds * 1000;
 }
 
 function close(track: Track, at: number): void {

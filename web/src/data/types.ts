@@ -116,23 +116,11 @@ export interface StepState {
   tokens: number;
   started_at: string | null;
   finished_at: string | null;
-  // Read before the plan was complete; done in an earlier run, which this names.
-  prefetched: boolean;
+  // The earlier run in which it was done, if not in this one.
   reused_from: string;
   // Why the plan itself skipped it; the time for which it waits.
   rule: "" | "when" | "need" | "error";
   wakes_at: string | null;
-}
-
-// A read that was made before its plan was complete; `step` is the one that took its result.
-export interface Prefetch {
-  key: string;
-  tool: string;
-  started_at: string;
-  ended_at: string | null;
-  error: string;
-  step: string | null;
-  inputs?: Json;
 }
 
 // What the server knows beyond the journal: resolved inputs and results.
@@ -193,7 +181,6 @@ export interface RunView {
   tokens: number;
   cost_usd: string;
   report: string;
-  prefetches: Prefetch[];
   // How many steps are done and would not run again, if the run were continued.
   continues: { done: number; total: number } | null;
   // Whether it is over and did anything that has a call which takes it back.

@@ -32,7 +32,6 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       <p class="facts">{state && <StepBadge status={state.status} />}<span>{t(`kind.${step.kind}`)}</span><code>{callee(step) || step.id}</code><EffectChip effect={run.effects.by_step[step.id]} /></p>
       {step.why && <p class="dim">{step.why}</p>}
       {state && <StepActions run={run} name={name} state={state} />}
-      {state?.prefetched && <p class="dim small">{t("inspect.prefetched")}</p>}
       {state?.reused_from && <p class="dim small">{t("inspect.reused", { at: moment(state.finished_at) })} <a href={link(["runs", state.reused_from])}>{t("go.original")}</a></p>}
       {state?.progress && state.status === "running" && <p><b>{t("inspect.progress")}:</b> {state.progress}</p>}
       <RuleList rules={run.rules[step.id]} />

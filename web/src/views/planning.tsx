@@ -9,7 +9,7 @@ import { stepName, summary } from "./steptext";
 
 const PHASES = ["triage", "context", "shortlist", "draft", "check", "repair"] as const;
 type Phase = (typeof PHASES)[number];
-const SAME: Record<string, Phase> = { parse: "check", mend: "check", lint: "check", estimate: "check", background: "context", "early read": "draft", triaging: "triage", planning: "draft" };
+const SAME: Record<string, Phase> = { parse: "check", mend: "check", lint: "check", estimate: "check", background: "context", triaging: "triage", planning: "draft" };
 
 const phaseOf = (name: string): Phase | undefined => PHASES.find((each) => each === name) ?? SAME[name];
 
@@ -47,7 +47,6 @@ export function Planning({ run, drafts }: { run: RunView; drafts: Draft[] }): JS
           {steps.map((step) => <li key={step.id}><b>{stepName(step)}</b><small>{summary(step)}</small></li>)}
         </ol>
       )}
-      {run.prefetches.length > 0 && <ul class="small">{run.prefetches.map((each) => <li key={each.key}>{t("event.prefetch_started", { tool: each.tool })}</li>)}</ul>}
       {told.length > 0 && (
         <details class="strip" open>
           <summary>{t("planning.problems")}</summary>

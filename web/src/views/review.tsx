@@ -2,13 +2,12 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { readable } from "../data/json";
 import { isOver } from "../data/run";
 import type { Plan, PlanVersion, RunView } from "../data/types";
 import { link, go, useRoute } from "../route";
 import { Icon } from "../ui/icons";
 import { Tabs } from "../ui/parts";
-import { moment, t } from "../words/words";
+import { t } from "../words/words";
 import { Decision } from "./decision";
 import { EditBar, Revert } from "./editbar";
 import { mayEdit, planOf, useEditor } from "./editing";
@@ -113,16 +112,14 @@ function useWide(): boolean {
   return wide;
 }
 
-// What happened before anybody was asked: results taken over, and reads made early.
+// What happened before anybody was asked: results taken over.
 function Before({ run }: { run: RunView }): JSX.Element | null {
   const taken = Object.values(run.steps).filter((step) => step.reused_from).length;
-  if (!run.plan || isOver(run.status) || (taken === 0 && run.prefetches.length === 0)) return null;
+  if (!run.plan || isOver(run.status) || taken === 0) return null;
   const total = run.plan.steps.filter((step) => !step.disabled).length;
   return (
     <div class="note"><Icon name="done" /><div>
-      {taken > 0 && <p>{t("go.continueWhy", { done: taken, total })} <a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></p>}
-      {run.prefetches.length > 0 && <><p>{t("review.readEarly")}</p><ul>{run.prefetches.map((each) => (
-        <li key={each.key}><code>{each.tool}</code> {readable(each.inputs ?? null)} <small class="dim">{moment(each.started_at)} {each.error}</small></li>))}</ul></>}
+      <p>{t("go.continueWhy", { done: taken, total })} <a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></p>
     </div></div>
   );
 }

@@ -333,7 +333,6 @@ export const en = {
   "view.label": "How it is shown",
 
   "review.title": "Review the plan",
-  "review.readEarly": "Read before you were asked:",
   "review.why": "Why you are asked",
   "review.folder": "Folder it works in",
   "run.damaged": "The record of this run is damaged. You see the run as it stood at its last good event; nothing runs until it is repaired.",
@@ -547,7 +546,6 @@ export const en = {
   "inspect.output": "Raw output",
   "inspect.problems": "Checks",
   "inspect.parts": "Parts",
-  "inspect.prefetched": "This was read early, before the plan was complete.",
   "inspect.reused": "Done in an earlier run, {at}; it did not run here.",
   "inspect.progress": "Now",
   "inspect.noResult": "No result yet.",
@@ -867,8 +865,6 @@ export const en = {
 
   "event.run_created": "Request received",
   "event.triaged": "Request read: {decision}",
-  "event.prefetch_started": "{tool} is read early, while the plan is written",
-  "event.prefetch_ended": "Early read ended {error}",
   "event.planning_failed": "No new plan: {reason}",
   "event.plan_proposed": "Plan proposed",
   "event.review_asked": "Approval asked",

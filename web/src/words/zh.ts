@@ -335,7 +335,6 @@ export const zh: Words = {
   "view.label": "显示方式",
 
   "review.title": "审阅计划",
-  "review.readEarly": "在询问你之前已读取：",
   "review.why": "为什么要问你",
   "review.folder": "工作文件夹",
   "run.damaged": "这次运行的记录已损坏。你看到的是最后一个完好事件时的运行；修复之前什么都不会运行。",
@@ -549,7 +548,6 @@ export const zh: Words = {
   "inspect.output": "原始输出",
   "inspect.problems": "检查",
   "inspect.parts": "部分",
-  "inspect.prefetched": "在计划写完之前提前读取。",
   "inspect.reused": "在之前的运行中完成（{at}）；这次没有运行。",
   "inspect.progress": "现在",
   "inspect.noResult": "还没有结果。",
@@ -869,8 +867,6 @@ export const zh: Words = {
 
   "event.run_created": "收到请求",
   "event.triaged": "已读请求：{decision}",
-  "event.prefetch_started": "在编写计划时提前读取 {tool}",
-  "event.prefetch_ended": "提前读取结束 {error}",
   "event.planning_failed": "没有新计划：{reason}",
   "event.plan_proposed": "提出计划",
   "event.review_asked": "请求批准",

@@ -70,15 +70,6 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines += render.problem_lines(others, locale)
     if run.folder:
         lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
-    lines += (
-        ui.own_text(
-            "  already read, to save time (reading changes nothing): {tool}, at {at}",
-            tool=safe(each.tool),
-            at=f"{each.started_at:%H:%M:%S} UTC",
-        )
-        for each in run.prefetches.values()
-        if each.result
-    )
     lines += continued_lines(run)
     waits = ui.own_text("This plan waits for your approval.")
     lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
@@ -111,9 +102,6 @@ def done_so_far(run: Run) -> str:
     """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
         return ui.own_text("nothing more is run; what ran before is not taken back")
-    tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values() if each.result)
-    if tools:
-        return ui.own_text("nothing was changed; already read: {tools}", tools=", ".join(tools))
     return ui.own_text("nothing was run")
 
 

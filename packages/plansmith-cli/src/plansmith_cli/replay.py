@@ -369,7 +369,7 @@ def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunS
         journals=journals,
         intake=intake,
         planner=planner,
-        limits=runs.execution.limits.replace(early_start=False),
+        limits=runs.execution.limits,
         budget=runs.budgets.limits,
         iterations=runs.planning.iterations if planner else None,
     )

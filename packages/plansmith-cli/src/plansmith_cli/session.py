@@ -197,14 +197,13 @@ def in_session(
     work: Work,
     *,
     only_reads: bool = False,
-    only_plans: bool = False,
     needs_store: bool = False,
     make: Callable[..., Plansmith] = make_smith,
 ) -> int | None:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model; one that only plans reads nothing
-    early. `needs_store` refuses to make the store of `--store`; `make` makes that of a team.
+    A command that only reads runs needs no tool, agent or model. `needs_store` refuses to make the
+    store of `--store`; `make` makes that of a team.
     """
     settings = settings_of(args)
     if needs_store and args.store:
@@ -216,8 +215,6 @@ def in_session(
         parts: Parts = {"tell": lines.say}
         if only_reads:
             parts.update(_NO_PARTS)
-        if only_plans:
-            parts["limits"] = settings.run.replace(early_start=False)
         smith = make(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:

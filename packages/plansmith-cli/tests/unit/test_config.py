@@ -120,7 +120,7 @@ def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_p
         ("[run.per_tool]\nx = 0", "run.per_tool.x must be at least 1 (got 0)"),
         ("[run]\nwidth = 1.5", "run.width must be a whole number (got 1.5)"),
         ("[run]\nwidth = true", "run.width must be a whole number (got true)"),
-        ("[run]\nearly_start = 1", "run.early_start must be true or false (got 1)"),
+        ("[plan]\ntriage = 1", "plan.triage must be true or false (got 1)"),
         ("[run]\nper_tool = 3", "run.per_tool must be a table (got 3)"),
         ("[run]\ndata = 'no'", "run.data must be 'show', 'ask' or 'deny' (got \"no\")"),
         ("[budget]\nmoney = 0", "budget.money must be more than 0 (got 0)"),
@@ -253,7 +253,6 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
                 assert by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
     assert NewRun(request="x").budget is None
-    assert library.runs.planning.limits.early_start is Limits().early_start is True
 
 
 def test_money_keeps_its_digits_on_every_way() -> None:

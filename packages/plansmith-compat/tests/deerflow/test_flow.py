@@ -73,7 +73,7 @@ def flow_of(
         tools=tools,
         store=store,
         configuration=deerflow.Configuration(**configuration),
-        limits=Limits(early_start=False, max_replans=most),
+        limits=Limits(max_replans=most),
     )
 
 
@@ -514,7 +514,7 @@ async def test_a_plan_can_be_rethought_after_each_step(scripted: Script) -> None
     team = [Member("researcher"), Member("coder")]
     other = drafted(FIND, SUM | {"description": "work out the new growth"})
     model = scripted(PLAN_DECISION, drafted(FIND, SUM), other, other, "Done.")
-    limits = Limits(early_start=False, replan="after_each")
+    limits = Limits(replan="after_each")
     state = await accepted(DeerFlow(model=model, agents=team, limits=limits))
     assert [len(each.calls) for each in team] == [1, 1]
     assert team[1].calls[0][0] == "work out the new growth"

@@ -368,7 +368,7 @@ async def test_with_review_nothing_runs_before_the_approval_and_a_restart_loses_
     scripted: Script, tmp_path: Path
 ) -> None:
     url, writer = f"sqlite:///{tmp_path / 'runs.db'}", Member("sql_writer")
-    agent = agent_of(scripted(GOOD), writer, store=url, limits=Limits(early_start=False))
+    agent = agent_of(scripted(GOOD), writer, store=url)
     now = await agent.ask(QUESTION, human_review=True)
     assert now[keys.PLAN_NEXT_NODE] == keys.HUMAN_FEEDBACK_NODE
     assert now[keys.QUERY_REWRITE_NODE_OUTPUT] == now[keys.INPUT_KEY] == QUESTION
@@ -389,7 +389,7 @@ async def test_three_rejections_ask_and_only_the_person_ends_or_runs_the_plan_af
 ) -> None:
     others = [drafted(step(1, instruction=f"sum {n}"), step(2, REPORT, **SAY)) for n in range(4)]
     replies = ["Oslo."] if "feedback" in answer else []
-    agent = agent_of(scripted(*others, *replies), limits=Limits(early_start=False))
+    agent = agent_of(scripted(*others, *replies))
     now = await agent.ask(QUESTION, human_review=True)
     thread = now[keys.THREAD_ID]
     for count in (1, 2, 3, 3):

@@ -22,11 +22,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.earlier import NO_RESULTS
 from plansmith.plan.graph import downstream
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
+from plansmith.plan.planning import Decision, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import MapStep, ReplyStep
+from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
 from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
 from plansmith_planner.autofix import autofix
@@ -106,7 +106,7 @@ def _about_agent(agent: AgentSpec) -> Json:
 class StepStream:
     """Finds steps in a text that is still being written."""
 
-    def __init__(self, on_step: OnStep) -> None:
+    def __init__(self, on_step: Callable[[AnyStep], None]) -> None:
         self._stream = JsonStream()
         self._on_step = on_step
         self._seen: set[str] = set()
@@ -167,10 +167,10 @@ class DraftLoop:
         form = self.dialect.schema() if self.dialect else schema(for_models=True)
         self.prompt = Prompt(messages, schema=form, brief=self.brief)
 
-    async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
+    async def run(self, on_text: OnText) -> Planned:
         """Returns a usable plan, or a fallback plan with all problems."""
         try:
-            self.text, self.usage = await self._draft(on_step, on_text)
+            self.text, self.usage = await self._draft(on_text)
             with self.watch("parse", Sentence("{count} characters", count=f"{len(self.text):,}")):
                 parsed = await self._parsed(self.text)
             self.parsed_at_once = parsed.plan is not None
@@ -192,23 +192,18 @@ class DraftLoop:
     def _usable(self) -> bool:
         return self.plan is not None and not has_errors(self.problems)
 
-    async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
+    async def _draft(self, on_text: OnText) -> ModelAnswer:
         """Returns the model's text; asks again from the start if an answer breaks off."""
         model, note, number = self.deps.plan_model, partial(self.watch.note, "draft"), 0
         while True:
             number += 1
-            last, steps = number == _DRAFTS, StepStream(on_step)
+            last = number == _DRAFTS
             about = Sentence(
                 "{model} writes, last try" if last else "{model} writes", model=model.name
             )
-
-            def on_piece(piece: str, steps: StepStream = steps) -> None:
-                on_text(piece)
-                steps.feed(piece)
-
             try:
                 with self.watch("draft", about):
-                    return await read_answer(model.stream(self.prompt), on_piece, note)
+                    return await read_answer(model.stream(self.prompt), on_text, note)
             except ModelBusy as busy:
                 if last:
                     raise

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plansmith import ports
     from plansmith.check import rehearsal
     from plansmith.plan.data import Json
-    from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
+    from plansmith.plan.planning import Planned, PlanRequest, Tell
     from plansmith_planner import model_calls, pipeline, replies, stages
     from plansmith_planner import settings as planner_settings
     from plansmith_planner.context import background
@@ -65,7 +65,7 @@ class ModelPlanner:
         return None if self._triage_model.name == RULES else self._triage_model
 
     async def make(
-        self, request: PlanRequest, available: ports.Available, *, tell: Tell, on_step: OnStep
+        self, request: PlanRequest, available: ports.Available, *, tell: Tell
     ) -> Planned:
         """Returns a checked plan, an answer, a question, or why there is none."""
         exchanges: list[dict[str, Json]] = []
@@ -86,7 +86,7 @@ class ModelPlanner:
             usable=available.usable,
             rehearse=rehearsal.rehearsal_with(available.sources),
         )
-        made = await pipeline.make_plan(request, deps=deps, tell=tell, on_step=on_step)
+        made = await pipeline.make_plan(request, deps=deps, tell=tell)
         asked = {str(each["model"]) for each in exchanges}
         by_model = bool(asked - {RULES})
         return replace(made, exchanges=tuple(exchanges), origin="model" if by_model else "rules")

@@ -30,12 +30,11 @@ async def make_plan(
     *,
     deps: PlannerDeps,
     tell: p.Tell = lambda _: None,
-    on_step: p.OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
 ) -> p.Planned:
     """Returns a checked plan for a request, or what triage decided instead.
 
-    Calls `tell` as each stage begins, `on_text` with the model's text, `on_step` with each step.
+    Calls `tell` as each stage begins, `on_text` with the model's text.
     """
     language = request.options.profile.language if request.options.profile else ""
     locale = locale_of(request.text, request.options.locale or language)
@@ -73,7 +72,7 @@ async def make_plan(
     said = [*(m.text for m in request.options.history), *(each.text for each in context.facts)]
     given = "\n".join([request.text, request.feedback, *said])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
-    planned = _finished(await loop.run(on_step, on_text), decided, request)
+    planned = _finished(await loop.run(on_text), decided, request)
     usage = total(decided.usage, planned.figures.usage)
     return replace(
         planned,

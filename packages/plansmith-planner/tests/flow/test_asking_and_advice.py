@@ -303,9 +303,7 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
     flaky = FakeTool("flaky", [ToolFailed("no")])
     first = {"steps": [step("a", "flaky")]}
     second = {"steps": [step("b", inputs={"n": 1})]}
-    app, _ = smith(
-        flaky, model=scripted(first, second), store=store, limits=LIMITS.replace(early_start=False)
-    )
+    app, _ = smith(flaky, model=scripted(first, second), store=store)
     run = await app.plan("try")
     store.dies_at = "plan_proposed"
     with pytest.raises(Crash):

@@ -67,7 +67,6 @@ async def run(
     *,
     settings: dict[str, Any] | None = None,
     triage: ScriptedModel | None = None,
-    on_step: Callable[[Any], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
     previous: Plan | None = None,
     feedback: str = "",
@@ -82,7 +81,7 @@ async def run(
         settings=PlannerSettings(**(settings or {})),
     )
     asked = PlanRequest(text, RunOptions(**fields), previous=previous, feedback=feedback)
-    return await make_plan(asked, deps=deps, on_step=on_step, tell=tell)
+    return await make_plan(asked, deps=deps, tell=tell)
 
 
 def errors(planned: Planned) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.flow.smiths import Script, plan_of
 
-from plansmith import Effect, Limits, Plan, Plansmith, Run, ToolSpec
+from plansmith import Effect, Plan, Plansmith, Run, ToolSpec
 from plansmith.check import rehearsal
 from plansmith.plan.data import Json
 from plansmith.plan.problem import Problem, Severity
@@ -68,8 +68,8 @@ def asks(*columns: Json, tool: str = "sheet.ask") -> dict[str, Any]:
 
 
 async def planned(model: ScriptedModel, sheet: Sheet) -> Run:
-    given: Any = {"settings": PlannerSettings(triage=False), "limits": Limits(early_start=False)}
-    async with Plansmith(model=model, tools=[sheet], **given) as smith:
+    settings = PlannerSettings(triage=False)
+    async with Plansmith(model=model, tools=[sheet], settings=settings) as smith:
         run = await smith.plan("What did we sell?")
     assert not plan_of(run).degraded
     return run

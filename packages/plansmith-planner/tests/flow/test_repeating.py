@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.flow.smiths import LIMITS, Script, Stepwise, approved, plan, smith, step
+from tests.flow.smiths import Script, Stepwise, approved, plan, smith, step
 
 from plansmith import Effect, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
@@ -102,7 +102,7 @@ async def test_a_request_whose_planning_failed_can_be_planned_again(
 ) -> None:
     draft = {"goal": "look", "steps": [step("a")]}
     model = scripted(ModelRefused("the key is wrong"), draft)
-    app, tools = smith(model=model, limits=LIMITS.replace(early_start=False))
+    app, tools = smith(model=model)
     first = await app.plan("look at it", by="ada", locale="en")
     assert (first.status, first.plan) == (RunStatus.FAILED, None)
     assert "the key is wrong" in first.reason

@@ -282,7 +282,7 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_
     drafted = LOOK.to_json()
     model = ScriptedModel(drafted, drafted)
     settings = PlannerSettings(triage=False)
-    limits = Limits(first_wait_s=0, tries=1, early_start=False)
+    limits = Limits(first_wait_s=0, tries=1)
     desk = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
     schedule = await desk.schedules.create(timing=HOURLY, request="look", by="ada")
     [fire] = await desk.later(hours=1)

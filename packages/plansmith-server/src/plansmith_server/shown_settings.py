@@ -18,7 +18,7 @@ _PLANNER: Final = (
 )
 _RUN: Final = (
     *("width", "per_tool", "tries", "first_wait_s", "grace_s", "max_replans"),
-    *("max_iterations", "max_rejections", "data", "data_free", "early_start"),
+    *("max_iterations", "max_rejections", "data", "data_free"),
     *("replan", "tool_texts"),
 )
 # A field that is not named here is never shown, however harmless it looks.

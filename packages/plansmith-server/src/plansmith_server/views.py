@@ -73,22 +73,9 @@ class StepView(BaseModel):
     tokens: int
     started_at: datetime | None
     finished_at: datetime | None
-    prefetched: bool = Field(description="read before the plan was complete")
     reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
     rule: str = Field(description="why the plan itself skipped it: when, need or error")
     wakes_at: datetime | None = Field(description="when it starts, if it waits for a time")
-
-
-class PrefetchView(BaseModel):
-    """A read that was made before the plan was complete; `step` uses its result."""
-
-    key: str
-    tool: str
-    inputs: Json
-    started_at: datetime
-    ended_at: datetime | None
-    error: str
-    step: str | None
 
 
 class QuestionView(BaseModel):
@@ -172,7 +159,6 @@ class RunView(PlanView):
     tokens: int
     cost_usd: str
     report: str
-    prefetches: list[PrefetchView]
     continues: dict[str, int] | None = Field(
         description="how many steps are `done` of the `total`, and would not run again"
     )
@@ -292,16 +278,6 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         questions=[question_view(run, each) for each in run.questions.values()],
         cost_usd=str(run.money),
         report=whole.report,
-        prefetches=[
-            view(
-                PrefetchView,
-                each,
-                key=key,
-                step=each.step or None,
-                inputs=clip(await smith.store.get(each.inputs)),
-            )
-            for key, each in run.prefetches.items()
-        ],
         continues=_continues(run),
         can_be_undone=run.status.over and not run.damage and can_be_undone(run, events),
         origin=run.origin.to_json(),
@@ -391,7 +367,6 @@ def step_view(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -
         result=clip(result, limit),
         result_size=size,
         clipped=size > limit,
-        prefetched=bool(state.prefetched),
     )
 
 
@@ -477,22 +452,20 @@ async def step_details(smith: Plansmith, run_id: str, name: str) -> JsonObject:
 
 
 def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[JsonObject]:
-    """Returns each call of a step; a prefetched one has the times of its prefetch."""
+    """Returns each call of a step."""
     found: list[JsonObject] = []
-    ended: datetime | None = None
     for event in events:
         body = event.body
         if getattr(body, "step", None) != name:
             continue
         if isinstance(body, e.StepStarted):
-            read, key = run.prefetches.get(body.prefetched), call_key(run.id, name, body.call_mark)
-            began, ended = (read.started_at, read.ended_at) if read else (event.at, None)
-            found.append({"number": body.attempt, "key": key, "started_at": began})
-            found[-1] |= {"finished_at": None, "error": "", "read_early": read is not None}
+            key = call_key(run.id, name, body.call_mark)
+            found.append({"number": body.attempt, "key": key, "started_at": event.at})
+            found[-1] |= {"finished_at": None, "error": ""}
         elif found and isinstance(
             body, e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown
         ):
-            found[-1]["finished_at"] = ended or event.at
+            found[-1]["finished_at"] = event.at
             found[-1]["error"] = getattr(body, "error", "") or getattr(body, "reason", "")
     return found
 

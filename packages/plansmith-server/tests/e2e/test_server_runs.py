@@ -44,7 +44,6 @@ async def test_a_request_is_planned_seen_first_changed_in_words_and_run(tmp_path
         assert run["effects"]["read"] == 1
         assert run["origins"] == {"oslo": {"inputs.city": "request"}}
         assert house.tools.calls == []  # nothing runs before the plan was seen
-        assert run["prefetches"] == []
         view = await house.post(f"/v1/runs/{run['id']}/decision", {"changes": "also Rome"})
         assert view["rejections"] == 1
         run = await house.until(run["id"], "reviewing")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
     from plansmith.plan.earlier import EarlierResult, UsableResults
-    from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
+    from plansmith.plan.planning import Planned, PlanRequest, Tell
     from plansmith.plan.preview import CallPreview
     from plansmith.plan.run_options import RunOptions
 
@@ -419,16 +419,13 @@ class Planner(Protocol):
         """The name of the model that plans, or `rules`."""
         ...
 
-    async def make(
-        self, request: PlanRequest, available: Available, *, tell: Tell, on_step: OnStep
-    ) -> Planned:
+    async def make(self, request: PlanRequest, available: Available, *, tell: Tell) -> Planned:
         """Returns a checked plan, an answer, a question, or why there is none.
 
         Args:
             request: What a person wants, with the conversation before it.
             available: What the plan may use.
             tell: Called with each stage of planning, for a person to read.
-            on_step: Called with each step as soon as it is written, before the plan is complete.
         """
         ...
 

@@ -114,7 +114,7 @@ def _plan(args: argparse.Namespace) -> int | None:
         return Exit.WAITING if run.plan is None else Exit.OK
 
     prepare(args)
-    return in_session(args, work, only_plans=True)
+    return in_session(args, work)
 
 
 def prepare(args: argparse.Namespace) -> None:

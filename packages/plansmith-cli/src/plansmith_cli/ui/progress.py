@@ -158,8 +158,8 @@ def _step_line(run: Run, event: e.Event, locale: str) -> str:
 
 
 def is_stage(text: str) -> bool:
-    """Whether a line tells a stage of planning, or a read while it goes on."""
-    return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
+    """Whether a line tells a stage of planning."""
+    return hasattr(text, "stage")
 
 
 Detail = Literal["quiet", "normal", "verbose"]

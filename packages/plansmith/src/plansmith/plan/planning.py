@@ -122,10 +122,6 @@ def ignore_progress(_: str) -> None:
     """Ignores messages about what happens."""
 
 
-# Receives each step of a plan as soon as it is written.
-OnStep = Callable[[AnyStep], None]
-
-
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What a person wants, with the options given for it.

@@ -139,7 +139,6 @@ class _Ending:
         """Returns the first lines of a report: what is missing comes before anything else."""
         run, status, words = self.run, self.run.status, self.words
         if run.plan is None and status is RunStatus.FAILED:
-            # Reads may have been made while the plan was still being written.
             return (words["status_no_plan"],)
         lines = [words[f"status_{status.value}"]]
         if status is RunStatus.DONE:

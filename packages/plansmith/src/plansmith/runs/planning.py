@@ -28,8 +28,6 @@ from plansmith.templates.template import plan_steps, runs_templates, template_pr
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
-    from plansmith.plan.planning import OnStep
-    from plansmith.plan.steps import AnyStep
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 
@@ -46,9 +44,6 @@ class EndReason(NamedTuple):
     """Why a run ends without another plan; without a text, its steps say why."""
 
     text: str = ""
-
-
-def _ignore(_: AnyStep) -> None: ...
 
 
 class RunPlanning:
@@ -177,9 +172,7 @@ class RunPlanning:
             return ()
         return [READ_RESULTS] if await self.registry.acting(plan) else ()
 
-    async def ask_planner(
-        self, request: PlanRequest, *, on_step: OnStep = _ignore, results: bool = True
-    ) -> Planned:
+    async def ask_planner(self, request: PlanRequest, *, results: bool = True) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         planner, callees = self.require_planner(), await self.registry.callees()
         options = request.options
@@ -199,7 +192,7 @@ class RunPlanning:
             sources=callees.tools,
             usable=await self.registry.usable_results(options, request.pins),
         )
-        planned = await planner.make(request, available, tell=self.journals.tell, on_step=on_step)
+        planned = await planner.make(request, available, tell=self.journals.tell)
         has_read = options.thread and any(each.role == "assistant" for each in options.history)
         planned = replace(planned, read_results=bool(has_read))
         if planned.plan is None:

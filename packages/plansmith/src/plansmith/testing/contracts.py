@@ -29,7 +29,6 @@ from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import RunStatus
 from plansmith.plan.run_options import RunOptions
-from plansmith.plan.steps import AnyStep
 from plansmith.testing.fakes import FakeTool, FakeTools
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -414,12 +413,12 @@ class PlannerContract:
         self._plans(PlanRequest("look for dogs", previous=before, feedback="rather for cats"))
 
     def _plans(self, request: PlanRequest) -> None:
-        lines, written, planner = list[str](), list[AnyStep](), self.make_planner()
+        lines, planner = list[str](), self.make_planner()
 
         async def scenario() -> Planned:
             [spec] = await FakeTools(FakeTool("look", ["seen"])).tools()
             available = ports.Available(tools=[spec])
-            return await planner.make(request, available, tell=lines.append, on_step=written.append)
+            return await planner.make(request, available, tell=lines.append)
 
         made = asyncio.run(scenario())
         assert all(isinstance(each, str) for each in lines)

@@ -84,7 +84,7 @@ def journals(draw: st.DrawFn) -> list[Event]:
             RunResumed(),
             StepProgressed(step="a", text=text),
             StepStarted(step=text, inputs=digest, mark=draw(TEXT), callee=draw(TEXT)),
-            StepStarted(step=text, inputs=digest, item=text, prefetched=text),
+            StepStarted(step=text, inputs=digest, item=text),
             StepDone(step=text, result=digest, cost=draw(TEXT)),
             StepDone(step=text, result=digest, tokens=7),
             StepFailed(step=text, error=text, unsure=True),
