@@ -19,6 +19,7 @@ from plansmith.plan.data import Flag, Json, StrictInt
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.timing import Timing
+from plansmith.runs.decisions import ApprovalDetails
 from plansmith.schedules.schedule import Missed, Overlap
 from plansmith_planner.dialect import dialect_names
 from plansmith_planner.threads.thread import MAX_LENGTH
@@ -161,9 +162,16 @@ class PlanQuery(Input):
 
 
 class Decision(Input, json_schema_extra=_example(approve=_HASH)):
-    """Exactly one of: approve the plan with this hash, reject it, ask for changes."""
+    """Exactly one of: approve the plan or its preview with this hash, reject it, ask for changes.
+
+    Of the calls of an approved preview, some can be left out, and inputs of some changed; `fresh`
+    reads again what was read for it.
+    """
 
     approve: Short | None = None
+    leave_out: list[Short] = []
+    change: dict[str, dict[str, Json]] = {}
+    fresh: Flag = False
     reject: Flag = False
     changes: FreeText | None = None
 
@@ -171,7 +179,13 @@ class Decision(Input, json_schema_extra=_example(approve=_HASH)):
     def _one(self) -> Self:
         if sum((self.approve is not None, self.reject, self.changes is not None)) != 1:
             raise ValueError("give exactly one of approve, reject and changes")
+        if self.approve is None and (self.leave_out or self.change or self.fresh):
+            raise ValueError("leave_out, change and fresh go with approve")
         return self
+
+    @property
+    def details(self) -> ApprovalDetails:
+        return {"leave_out": self.leave_out, "change": self.change, "fresh": self.fresh}
 
 
 class AnswerBody(Input, json_schema_extra=_example(question="weather", answer="allow")):

@@ -192,12 +192,13 @@ async def test_a_consent_previews_pictures_and_takes_no_values_of_a_program(
     run, whole = await asking(desk, read, write("save", "out.svg", "{{read.text}}"))
     assert whole["files"][0] | {"before": None} == whole["files"][0]
     assert whole["files"][0]["change"] == "new"
-    query = {"question": whole["question"], "path": "out.svg"}
-    preview = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
+    name = quote(whole["question"], safe="")
+    address = f"/v1/runs/{run}/questions/{name}"
+    preview = await desk.client.get(address, params={"path": "out.svg"})
     assert preview.text == SCRIPT
     assert preview.headers["content-type"] == "image/svg+xml"
     assert preview.headers["content-security-policy"].startswith("sandbox;")
-    other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
+    other = await desk.client.get(address, params={"path": "in.svg"})
     assert other.status_code == 404
     assert not (work / "out.svg").exists()
     (work / "out.md").write_text("old")
@@ -223,7 +224,9 @@ async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_ov
     run, whole = await asking(desk, READ, {"id": "all", "over": ["out.md"], "each": each})
     await desk.post(f"/v1/runs/{run}/pause")
     answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
-    seen = await desk.post(f"/v1/runs/{run}/preview", answer)
+    name = quote(whole["question"], safe="")
+    own = {"change": answer["change"]}
+    seen = await desk.post(f"/v1/runs/{run}/questions/{name}", own)
     assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
         ("mine.md", "old", "own")
     ]

@@ -8,13 +8,17 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from plansmith.engine.consent import allow_seen
+from plansmith.engine.journal import load_preview
+from plansmith.engine.units import named_unit
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.preview import CallPreview, PreviewedCall
 from plansmith.plan.question_options import ALLOW, FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import decisions as d
+from plansmith.runs.service import RunService
 from plansmith.schedules.schedule import failures_in_a_row
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
@@ -32,10 +36,15 @@ _YOU_DECIDE: Final = {
 
 
 class QuestionWhole(QuestionView, files.FilesPreview):
-    """A question with the full values of the call that it is about."""
+    """A question with the full values of the call that it is about.
+
+    `previewed` is the call as a person approved it, and `now` what its tool shows instead.
+    """
 
     values: dict[str, Any] | None
     can_change: bool
+    previewed: PreviewedCall | None
+    now: CallPreview | None
 
 
 class Inbox(BaseModel):
@@ -59,12 +68,12 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         await ask.state.background.until_journaled(ask.run, work)
         return await ask.run_view()
     if not given.reject:
-        d.require_hash(run.plan, given.approve)
+        d.require_approvable(run, given.approve)
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
     if given.reject:
         await ask.smith.decide(ask.run, reject=True, by=ask.by)
     else:
-        await ask.smith.decide(ask.run, approve=given.approve, by=ask.by)
+        await ask.smith.decide(ask.run, approve=given.approve, by=ask.by, **given.details)
         ask.state.background.go_on(ask.run)
     return await ask.run_view()
 
@@ -114,15 +123,33 @@ async def _consent(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
 
 
 @route("GET /v1/runs/{id}/questions/{question:path}", "look", answer=QuestionWhole)
-async def question(ask: Ask) -> Answer:
-    """Shows a question; one that asks for consent includes the values of the call, uncut."""
-    run, asked = await files.open_question(ask, ask.path("question"))
-    values = await d.consent_values(ask.runs.store, asked)
+async def question(ask: Ask, *, path: b.Text = "") -> Answer:
+    """Shows a question, of a call with all its values; or a file as that call would write it."""
+    run, asked = await files.open_question(ask)
     found = await work_files(ask.runs).consent_preview(run, asked)
+    if path:
+        return files.previewed_file(found, path)
+    values = await d.consent_values(ask.runs.store, asked)
     rule = ask.runs.intake.policy.second_person
     can_change = values is not None and d.may_change_values(run, asked, rule)
+    before, now = await _seen(ask.runs, run, asked, values)
     details = {"values": values, **files.preview_view(found), "can_change": can_change}
-    return {**question_view(run, asked), **details}
+    return {**question_view(run, asked), **details, "previewed": before, "now": now}
+
+
+async def _seen(
+    runs: RunService, run: Run, asked: e.QuestionAsked, values: dict[str, Json] | None
+) -> tuple[Json, Json]:
+    """Returns a call as it was approved in a preview, and what its tool would do now."""
+    shown = await load_preview(runs.store, run) if values is not None and run.approved else None
+    before = (
+        next((each for each in shown.calls if each.step == asked.step), None) if shown else None
+    )
+    if before is None or values is None or run.plan is None:
+        return None, None
+    unit = named_unit(run.plan, before.step, run.templates)
+    now = await (await runs.registry.callees()).preview(unit, values) if unit else None
+    return before.to_json(), now and now.to_json()
 
 
 @route("GET /v1/inbox", "look", answer=Inbox)

@@ -25,7 +25,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.decisions import changed_values
 from plansmith.runs.service import RunService
-from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
 from plansmith_server.views import JsonObject, view
@@ -93,7 +92,7 @@ def work_folder(path: Path) -> WorkFolder:
     return folder
 
 
-class FilePreview(BaseModel):
+class FileBeforeAfter(BaseModel):
     """What a call would do to a file; the texts are null where it is none, or very large."""
 
     path: str
@@ -112,7 +111,7 @@ class FilesPreview(BaseModel):
     the answer.
     """
 
-    files: list[FilePreview] | None
+    files: list[FileBeforeAfter] | None
     seen: str
     would_fail: str
 
@@ -147,7 +146,7 @@ async def content(ask: Ask, *, download: bool = False) -> Answer:
     path = ask.path("path")
     for each in await work_files(ask.runs).written(ask.run, keep=path):
         if each.path == path and each.state != "gone":
-            return _file_response(path, each.data, download=download)
+            return file_response(path, each.data, download=download)
     raise not_found("file of this run", path)
 
 
@@ -158,42 +157,40 @@ async def step_result(ask: Ask, name: str) -> Response:
         raise not_found("result of the step", name)
     value = await ask.smith.store.get(state.result_hash)
     if isinstance(value, str):
-        return _file_response(f"{name}.txt", value.encode(errors="replace"), download=True)
-    return _file_response(f"{name}.json", stored_json(value), download=True)
+        return file_response(f"{name}.txt", value.encode(errors="replace"), download=True)
+    return file_response(f"{name}.json", stored_json(value), download=True)
 
 
-@route("GET /v1/runs/{id}/preview", "look", media="text/plain")
-async def previewed(ask: Ask, *, question: b.Short, path: b.Short) -> Answer:
+def previewed_file(found: fp.Preview | None, path: str) -> Response:
     """Returns a file as a call that asks for consent would write it."""
-    found = await work_files(ask.runs).consent_preview(*await open_question(ask, question))
     for each in found.changes if found else ():
         if each.path == path and each.after is not None and each.after.data is not None:
-            return _file_response(path, each.after.data, download=False)
+            return file_response(path, each.after.data)
     raise not_found("file", path)
 
 
 @route(
-    "POST /v1/runs/{id}/preview",
+    "POST /v1/runs/{id}/questions/{question:path}",
     "approve",
     answer=FilesPreview,
-    example={"question": "data:save?1", "change": {"path": "june.md"}},
+    example={"change": {"path": "june.md"}},
 )
-async def with_values(ask: Ask, *, question: b.Short, change: dict[str, Json]) -> Answer:
+async def with_values(ask: Ask, *, change: dict[str, Json]) -> Answer:
     """Shows what a call that asks for consent would do to files with values of one's own."""
-    run, about = await open_question(ask, question)
+    run, about = await open_question(ask)
     own = await changed_values(ask.runs.store, about, change)
     return preview_view(await work_files(ask.runs).consent_preview(run, about, own))
 
 
-async def open_question(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
-    """Returns an open question of the run in the path; raises 404 if there is none."""
-    run = await ask.state.run(ask.run)
+async def open_question(ask: Ask) -> tuple[Run, QuestionAsked]:
+    """Returns the open question in the path; raises 404 if there is none."""
+    run, name = await ask.state.run(ask.run), ask.path("question")
     if name not in run.questions:
         raise not_found("question", name)
     return run, run.questions[name]
 
 
-def _file_response(path: str, data: bytes, *, download: bool) -> Response:
+def file_response(path: str, data: bytes, *, download: bool = False) -> Response:
     """Returns a file as what it is known to be; anything else is only saved, never shown."""
     media = fp.file_kind(path, data).media
     place = "attachment" if download or media == fp.UNKNOWN else "inline"
@@ -239,7 +236,7 @@ def preview_view(found: fp.Preview | None) -> JsonObject:
         data = content.data if content else None
         files.append(
             view(
-                FilePreview,
+                FileBeforeAfter,
                 each,
                 change=each.kind,
                 size_before=each.before and each.before.size,

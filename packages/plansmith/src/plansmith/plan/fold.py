@@ -281,9 +281,14 @@ class _Fold:
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
         self._try_again()
-        again = downstream(run.plan.needs, [name for name in body.given if name in run.plan.by_id])
-        for name in [each for each in self.steps if root_of(each) in again]:
-            self.steps[name] = _NEW_STEP
+        before = {name for name, state in self.steps.items() if state.given_by}
+        again = downstream(run.plan.needs, {*body.given, *before} & run.plan.by_id.keys())
+        kept = {  # parts come again with their list
+            name: _NEW_STEP if root_of(name) in again else state
+            for name, state in self.steps.items()
+            if not is_part(name) or root_of(name) not in again
+        }
+        self.steps = Steps(kept)
         for name, digest in body.given.items():
             if name not in run.plan.by_id or name in run.acts:
                 raise _misfit(event, f"no result can be given for {name!r}")

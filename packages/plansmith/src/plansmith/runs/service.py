@@ -112,7 +112,7 @@ class RunService:
     @cached_property
     def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask, and repeats runs that are over."""
-        return edits.PlanEditing(self.planning, self.execution, self.pause)
+        return edits.PlanEditing(self.planning, self.execution, self.pause, self._preview_if_free)
 
     async def undo_effects(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -175,8 +175,14 @@ class RunService:
             if isinstance(next_move(journal.run), MakePlan) and await self._make_plan(journal):
                 continue
             if not may_execute(journal.run):
-                return await self.journals.whole(journal)
+                return await self._at_rest(journal)
             self.execution.begin(journal)
+
+    async def _at_rest(self, journal: Journal) -> Run:
+        """Returns a run that waits for a person, once the preview that was begun is made."""
+        if journal.run.previewing and isinstance(next_move(journal.run), AwaitReview):
+            return await asyncio.shield(self.execution.begin(journal, previews=True))
+        return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
@@ -203,6 +209,10 @@ class RunService:
     async def _plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan of a run, and its preview if that costs nothing."""
         await self.planning.make_next_plan(journal, triaged=triaged)
+        await self._preview_if_free(journal)
+
+    async def _preview_if_free(self, journal: Journal) -> None:
+        """Makes the preview of a new plan, if that costs nothing."""
         waits = isinstance(next_move(journal.run), AwaitReview)
         if waits and self.execution.limits.preview and await self.reads_are_free(journal.run):
             await self.preview(journal.id, by=e.SYSTEM)
@@ -243,21 +253,31 @@ class RunService:
 
         `given` results stand in for those of steps that only read.
         """
+        journal = await self.ask_for_preview(run_id, given=given, by=by)
+        return await asyncio.shield(self.execution.begin(journal, previews=True))
+
+    async def ask_for_preview(
+        self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
+    ) -> Journal:
+        """Asks for a preview, which `run` makes then; returns the run's journal."""
         while (executing := self.execution.future_of(run_id)) is not None:
             await asyncio.shield(executing)
         journal = await self.journals.load_verified(run_id)
         journal.require_sound()
         self.journals.require_ours(journal.run)
         await self._expire(journal)
-        run, given = journal.run, given or {}
+        run, given, who = journal.run, given or {}, e.actor(by)
+        if sees_first(run) and who.kind == "program":
+            why = Sentence("a person wants to see this plan before anything of it runs")
+            raise Refused(why, hint=ONLY_PERSONS)
         if run.plan is None or run.phase not in BEFORE_START or run.is_approved:
             raise wrong_status(run, Sentence("only a plan that waits for approval has a preview"))
         _require_readers(run, given)
         contents = {name: content_of(value) for name, value in given.items()}
         digests = {name: each.digest for name, each in contents.items()}
         begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
-        await journal.append(begun, by=e.actor(by), values=[*contents.values()])
-        return await asyncio.shield(self.execution.begin(journal, previews=True))
+        await journal.append(begun, by=who, values=[*contents.values()])
+        return journal
 
     async def decide(
         self,
