@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import quote
 
 import pytest
 from tests.e2e.test_server_files import asking, desk, work, write
@@ -165,9 +166,9 @@ async def test_a_token_to_look_cannot_read_any_file_with_values_of_its_own(
     (work / "mine.txt").write_text("private words")
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
     run, whole = await asking(desk, READ, save)
-    body = {"question": whole["question"], "change": {"path": "mine.txt"}}
+    address = f"/v1/runs/{run}/questions/{quote(whole['question'], safe='')}"
     async with desk.with_token("helper", "look") as client:
-        reply = await client.post(f"/v1/runs/{run}/preview", json=body)
+        reply = await client.post(address, json={"change": {"path": "mine.txt"}})
     assert "private words" not in reply.text
 
 

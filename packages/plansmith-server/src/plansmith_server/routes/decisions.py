@@ -142,14 +142,13 @@ async def _seen(
 ) -> tuple[Json, Json]:
     """Returns a call as it was approved in a preview, and what its tool would do now."""
     shown = await load_preview(runs.store, run) if values is not None and run.approved else None
-    before = (
-        next((each for each in shown.calls if each.step == asked.step), None) if shown else None
-    )
+    calls = {each.step: each for each in shown.calls} if shown is not None else {}
+    before = calls.get(asked.step or "")
     if before is None or values is None or run.plan is None:
         return None, None
     unit = named_unit(run.plan, before.step, run.templates)
     now = await (await runs.registry.callees()).preview(unit, values) if unit else None
-    return before.to_json(), now and now.to_json()
+    return before.to_json(), now.to_json() if now is not None else None
 
 
 @route("GET /v1/inbox", "look", answer=Inbox)

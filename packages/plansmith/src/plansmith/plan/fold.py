@@ -494,8 +494,8 @@ class _Fold:
         """
         run = self.run
         if run.phase not in _UNDER_WAY:
-            is_call = body.step in run.acts and bool(body.inputs)
-            if not run.previewing or is_call or (body.inputs and body.basis != "read"):
+            is_read = run.previewing and body.step not in run.acts and body.basis == "read"
+            if body.inputs and not is_read:  # without inputs, nothing is called
                 raise _misfit(event, "nothing but reads may run before the approval")
         elif (
             not body.basis and body.inputs and body.step in run.acts and self._uses_data(body.step)
