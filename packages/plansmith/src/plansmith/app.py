@@ -131,6 +131,7 @@ class Plansmith:
         request: str | Plan,
         *,
         approve: callbacks.Approve | None = None,
+        approve_changes: callbacks.ApproveChanges | None = None,
         answer: callbacks.Answer | None = None,
         by: Who = "",
     ) -> Run:
@@ -143,6 +144,8 @@ class Plansmith:
             request: The request in words, or a plan.
             approve: Called with each plan that needs approval; may be async. Returns True, False
                 (cancels the run) or a changed plan, which then counts as approved.
+            approve_changes: Called in its place with the preview of each plan: every change, with
+                its values. Returns True, which allows exactly these, or False; may be async.
             answer: Returns the answer to each question, or None to leave it open; may be async.
 
         Raises:
@@ -153,7 +156,9 @@ class Plansmith:
             >>> run.result("buy")
             'ordered bolts'
         """
-        asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
+        asking = callbacks.CallbackRun(
+            self.runs, approve=approve, approve_changes=approve_changes, answer=answer, by=by
+        )
         if isinstance(request, str):
             return await asking.finish(await self.plan(request, by=by))
         return await asking.finish(await self.submit(require_plan(request, "do"), by=by))
@@ -163,6 +168,7 @@ class Plansmith:
         request: str | Plan,
         *,
         approve: callbacks.Approve | None = None,
+        approve_changes: callbacks.ApproveChanges | None = None,
         answer: callbacks.Answer | None = None,
         by: Who = "",
     ) -> Run:
@@ -171,13 +177,16 @@ class Plansmith:
         Args:
             request: The request in words, or a plan.
             approve: Decides on plans, as in `do`.
+            approve_changes: Decides on what they would change, as in `do`.
             answer: Answers questions, as in `do`.
 
         Examples:
             >>> smith.do_sync(plan, approve=lambda plan: True).result("buy")
             'ordered bolts'
         """
-        return sync.wait_for(self.do(request, approve=approve, answer=answer, by=by))
+        return sync.wait_for(
+            self.do(request, approve=approve, approve_changes=approve_changes, answer=answer, by=by)
+        )
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
         """Plans a request: returns a run with a checked plan, waiting for review if required.

@@ -96,10 +96,8 @@ class ConsentRules:
         number = max(before.attempts, before.consents_asked) + 1
         if isinstance(step, MapStep):
             return self._about_items(unit, step, inputs["over"], state, number)
-        if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
-            return None
         sources = data_sources(unit, state)
-        if not sources:
+        if not sources or self._is_allowed(unit, inputs, state):
             return None
         if self.limits.data == "deny":
             return Failed(
@@ -110,6 +108,15 @@ class ConsentRules:
                 )
             )
         return _about_values(unit, inputs, sources, number, self.seen.get(unit.name))
+
+    def _is_allowed(self, unit: Unit, inputs: Mapping[str, Json], state: UnitStates) -> bool:
+        """Tells whether the settings, or bounds of the approval, allow a call whatever it gets."""
+        if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
+            return True
+        if unit.callee not in state.bounds:
+            return False
+        rounds = unit.step.repeat.at_most - 1 if unit.step.repeat is not None else 0
+        return state.bounds[unit.callee].allows(inputs, state.calls_of(unit.callee) + rounds)
 
     def about_change(
         self, unit: Unit, inputs: dict[str, Json], shown: CallPreview, state: UnitStates
@@ -142,6 +149,8 @@ class ConsentRules:
             return None
         callees = [*dict.fromkeys(each.step.callee for each in acting)]
         times = sum(each.times for each in acting)
+        if all(callee in state.bounds for callee in callees):
+            return None  # what is beyond the bound is asked about when it comes
         text = Sentence(
             "{callees} would be called up to {times} times, for {count} items of {list}. "
             "At most {most} go without asking. Allow all?",

@@ -467,7 +467,7 @@ class Executor:
 def _is_instruction(event: e.Event) -> bool:
     """Tells whether an event is a decision about this run, not written by another executor."""
     match event.body:
-        case e.PlanProposed() | e.ChangesAsked():
+        case e.PlanProposed() | e.ChangesAsked() | e.PreviewStarted():
             return False
         case e.RunResumed(reason=reason) if reason:
             return False  # taken over by another process

@@ -41,7 +41,7 @@ class PreviewExecutor(Executor):
     async def preview(self) -> None:
         """Executes until nothing but changes is left, and writes what these would be."""
         await self.execute()
-        if not self._may_start:
+        if self._is_cancelled or not self._may_start:
             return  # a person has decided meanwhile
         shown = await self._ask_tools()
         touched = Counter(name for each in shown.values() for name in _touched(each))

@@ -20,7 +20,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.graph import order
 from plansmith.plan.ids import is_part, parent_of, question_name
-from plansmith.plan.limits import Limits
+from plansmith.plan.limits import Bound, Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import STARTABLE_OR_RUNNING, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -110,6 +110,20 @@ class UnitStates:
     def state_of(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
         return self._journal.run.steps.get(name, _NEW)
+
+    @property
+    def bounds(self) -> Mapping[str, Bound]:
+        """What the approval allows of the calls of a tool or agent, whatever their values."""
+        return self._journal.run.bounds
+
+    def calls_of(self, callee: str) -> int:
+        """Counts the steps and parts that have called a tool or agent."""
+        starting = (each for each in self.batch.bodies if isinstance(each, e.StepStarted))
+        begun = {each.step for each in starting if each.callee == callee}
+        run = self._journal.run
+        steps = {**run.removed_steps, **run.steps}
+        begun |= {name for name, each in steps.items() if each.callee == callee}
+        return len(begun) + sum(len(steps[name].past_calls) for name in begun if name in steps)
 
     def permit(self, unit: Unit) -> e.StepReplied | None:
         """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""

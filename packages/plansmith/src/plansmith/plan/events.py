@@ -23,6 +23,7 @@ from plansmith.plan.event_body import (
     Seconds,
     ShownField,
 )
+from plansmith.plan.limits import Bound
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
@@ -160,7 +161,8 @@ class PlanApproved(EventBody, frozen=True, kw_only=True):
     """A person approved the plan with this hash; `tools` are the hashes of the tools it calls.
 
     With the hash of a `preview`, the calls shown there as well: but for those `left_out`, and with
-    `changed` inputs for some. `fresh`: what was read for it is read again.
+    `changed` inputs for some. `fresh`: what was read for it is read again. Within `bounds`, by tool
+    or agent, values that are not known yet need no consent.
     """
 
     hash: str
@@ -169,6 +171,7 @@ class PlanApproved(EventBody, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     changed: dict[str, JsonField] = {}
     fresh: bool = False
+    bounds: dict[str, Bound] = {}
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "changed", frozen_json(self.changed))

@@ -226,6 +226,8 @@ class _Fold:
                 self.steps[name] = replace(step, permit=None)
             else:
                 self.steps[name] = step
+        seen = {root_of(name) for name in self.run.permits} & plan.by_id.keys() & before.keys()
+        same = {name for name in seen if not differ(before[name], plan.by_id[name])}
         # A plan that a person or a program gave is no replan: when it runs, all of it is approved.
         is_given = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not is_given
@@ -238,13 +240,8 @@ class _Fold:
             approved="",
             previewing="",
             previewed=None,
-            permits={
-                name: permit
-                for name, permit in self.run.permits.items()
-                if (root := root_of(name)) in plan.by_id
-                and root in before
-                and not differ(before[root], plan.by_id[root])
-            },
+            permits={k: v for k, v in self.run.permits.items() if root_of(k) in same},
+            left_out=tuple(each for each in self.run.left_out if root_of(each) in same),
             drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
@@ -305,6 +302,19 @@ class _Fold:
             raise _misfit(event, "no preview of this plan is under way")
         self._set(previewing="", previewed=body)
 
+    def _forget_preview(self, *, keep_given: bool) -> None:
+        """Lets all steps wait again that were executed for a preview."""
+        ran = [
+            name
+            for name, each in self.steps.items()
+            if each.attempts or each.rule or (each.given_by and not keep_given)
+        ]
+        for name in ran:
+            self.steps[name] = _NEW_STEP
+        parts = [name for name in ran if is_part(name)]
+        if parts:
+            self.steps = Steps({k: v for k, v in self.steps.items() if k not in {*parts}})
+
     def _try_again(self) -> None:
         """Lets steps wait again that failed before the approval, or were passed over for it."""
         for name, state in [*self.steps.items()]:
@@ -343,6 +353,7 @@ class _Fold:
             items_seen=self.run.previewed.items if permits and self.run.previewed else {},
             left_out=body.left_out,
             reads_again=body.fresh,
+            bounds=body.bounds,
             previewing="",
             approved_by=event.by,
             approved=body.hash,
@@ -404,10 +415,12 @@ class _Fold:
         self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
         if self.run.started_at is None:
-            if self.run.reads_again:
-                given = {name: each for name, each in self.steps.items() if each.given_by}
-                names = [each for each in self.steps if not is_part(each)]
-                self.steps = Steps(dict.fromkeys(names, _NEW_STEP) | given)
+            # Whoever approved the plan alone has not seen what was given in place of results.
+            is_seen = bool(self.run.permits)
+            if self.run.reads_again or (
+                not is_seen and any(each.given_by for each in self.steps.values())
+            ):
+                self._forget_preview(keep_given=is_seen)
             self._try_again()
         self._set(
             phase=RunStatus.RUNNING,

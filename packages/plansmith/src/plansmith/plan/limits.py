@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from plansmith.plan.data import Flag, Number, Record, StrictInt
+from plansmith.plan.data import Flag, Json, Number, Record, StrictInt, canonical_hash
 
 
 class Limits(Record):
@@ -56,6 +57,24 @@ class Limits(Record):
     data_free: tuple[str, ...] = ()
     preview: Flag = True
     lease_s: Number = Field(default=20.0, ge=1, le=3600)
+
+
+class Bound(Record):
+    """What a person allows of the calls of one tool, whatever values come from other tools.
+
+    Attributes:
+        most: How many calls a run may make.
+        only: The values that an argument may have, by its name.
+    """
+
+    most: StrictInt = Field(ge=1)
+    only: dict[str, tuple[Json, ...]] = Field(default_factory=dict)
+
+    def allows(self, inputs: Mapping[str, Json], made: int) -> bool:
+        """Tells whether one more call may be made, with these inputs."""
+        known = {name: {canonical_hash(each) for each in some} for name, some in self.only.items()}
+        fits = (canonical_hash(inputs.get(name)) in some for name, some in known.items())
+        return made < self.most and all(fits)
 
 
 class BudgetLimits(Record):

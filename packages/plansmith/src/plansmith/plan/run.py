@@ -26,6 +26,7 @@ from plansmith.plan.events import (
     StepReplied,
 )
 from plansmith.plan.ids import is_part, root_of
+from plansmith.plan.limits import Bound
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Estimate, ModelUse, PlanningFigures, Times
 from plansmith.plan.preview import Preview
@@ -320,6 +321,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         permits: The consent that an approved preview gave, by step or part.
         items_seen: The hashes of the list items in that preview, by part.
         left_out: What a person left out of that approval.
+        bounds: What the approval allows of the calls of a tool or agent, whatever their values.
         reads_again: Whether what was read for the preview is read again.
         running_hash: The hash of the plan that runs.
         paused: Whether a person or a limit paused it.
@@ -392,6 +394,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     items_seen: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     left_out: tuple[str, ...] = ()
     reads_again: bool = False
+    bounds: Mapping[str, Bound] = msgspec.field(default_factory=dict[str, Bound])
     running_hash: str = ""
     paused: bool = False
     grants: Mapping[LimitName, int] = msgspec.field(default_factory=dict[LimitName, int])

@@ -167,6 +167,7 @@ class _Ending:
         not_run: list[str] = []
         for key, rules in (
             ("status_done_skipped", ("when", "need")),
+            ("status_done_left_out", ("left_out",)),
             ("status_done_passed", ("error",)),
         ):
             names = [name for name, state in run.steps.items() if state.rule in rules]
@@ -257,6 +258,7 @@ class _Ending:
                 clipped=len(full) > width,
                 at=state.finished_at,
                 taken_from=state.reused_from or None,
+                given_by=state.given_by,
                 is_prose=isinstance(value, str) and isinstance(step, AgentStep | ReplyStep),
             )
 

@@ -64,6 +64,7 @@ class Evidence:
     clipped: bool
     at: datetime | None
     taken_from: str | None = None
+    given_by: str = ""
     is_prose: bool = False
 
 

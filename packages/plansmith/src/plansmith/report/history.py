@@ -93,7 +93,7 @@ def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Line]:
             case e.QuestionAsked() as body:
                 asked[body.question] = body
             case e.PlanApproved() as body:
-                yield _entry(event, words["approved"].format(who=who, hash=body.hash[:12]))
+                yield _entry(event, _approved(body, who, words))
             case e.PlanRejected() as body:
                 reason = _short(body.reason) or words["no_reason"]
                 yield _entry(event, words["rejected"].format(who=who, reason=reason))
@@ -101,6 +101,17 @@ def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Line]:
                 yield _entry(event, _answered(body, asked.get(body.question), who, words))
             case _:
                 pass
+
+
+def _approved(body: e.PlanApproved, who: str, words: Words) -> str:
+    """Says what was approved: a plan, perhaps with the calls of its preview."""
+    fields = {"who": who, "hash": body.hash[:12]}
+    parts = [words["approved_preview" if body.preview else "approved"].format(**fields)]
+    for key, names in (("left_out", body.left_out), ("changed_values", [*body.changed])):
+        more = ", …" if len(names) > _MAX_NAMED else ""
+        if names:
+            parts.append(words[key].format(steps=", ".join(names[:_MAX_NAMED]) + more))
+    return "; ".join(parts)
 
 
 def _answered(

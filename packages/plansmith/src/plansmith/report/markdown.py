@@ -111,6 +111,8 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
     yield from ("", f"**{line(each.step)}**{title}{callee}", "")
     if each.taken_from:
         yield from (f"{line(taken_over(each, words))}", "")
+    if each.given_by:
+        yield from (line(words["given"].format(who=each.given_by)), "")
     if brief:
         yield from _beginning(each, words)
         return

@@ -11,6 +11,7 @@ from plansmith.plan import next_move as moves
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
+from plansmith.plan.preview import Preview
 from plansmith.plan.run import Run
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from plansmith.runs.service import RunService
 
 Approve: TypeAlias = Callable[[Plan], "bool | Plan | Awaitable[bool | Plan]"]
+ApproveChanges: TypeAlias = Callable[[Preview], "bool | Awaitable[bool]"]
 Answer: TypeAlias = Callable[[QuestionAsked], "Json | Awaitable[Json]"]
 
 
@@ -25,15 +27,25 @@ class CallbackRun:
     """Asks the callbacks whenever a run waits; without a callback, the run is left waiting."""
 
     def __init__(
-        self, runs: RunService, *, approve: Approve | None, answer: Answer | None, by: Who
+        self,
+        runs: RunService,
+        *,
+        approve: Approve | None,
+        answer: Answer | None,
+        approve_changes: ApproveChanges | None = None,
+        by: Who,
     ) -> None:
-        given: dict[str, object] = {"approve": approve, "answer": answer}
+        given: dict[str, object] = {
+            "approve": approve,
+            "approve_changes": approve_changes,
+            "answer": answer,
+        }
         for name, each in given.items():
             if each is not None and not callable(each):
                 hint = f"write a function, such as {name}=lambda asked: …"
                 raise Misconfigured(f"{name} takes a function, not {each!r}", hint=hint)
         self._runs = runs
-        self._approve = approve
+        self._approve, self._approve_changes = approve, approve_changes
         self._answer = answer
         self._by: Who = by
         self._agreed = ""  # the hash of a plan that the callback itself wrote
@@ -62,7 +74,11 @@ class CallbackRun:
         agreed, self._agreed = self._agreed, ""
         if digest == agreed:
             return await self._runs.decide(run.id, approve=digest, by=self._by)
-        if self._approve is None or run.plan is None or run.drops_in_review:
+        if run.plan is None or run.drops_in_review:
+            return run
+        if self._approve_changes is not None:
+            return await self._review_changes(run, self._approve_changes)
+        if self._approve is None:
             return run
         decision = await _result(self._approve(run.plan))
         if decision is True or (isinstance(decision, Plan) and decision.hash == digest):
@@ -76,6 +92,19 @@ class CallbackRun:
         # Where something was filled in, such as a template's content, the callback is asked again.
         self._agreed = decision.hash
         return edited
+
+    async def _review_changes(self, run: Run, approve: ApproveChanges) -> Run:
+        """Asks for a decision on what the plan would change."""
+        if run.preview is None:
+            run = await self._runs.preview(run.id, by=self._by)
+        if run.preview is None:
+            return run  # somebody else has decided, or a read asks
+        decision = await _result(approve(run.preview))
+        if not isinstance(decision, bool):
+            message = f"approve_changes returned {decision!r}: nothing was approved"
+            raise TypeError(f"{message}; return True or False")
+        approved = run.preview.hash if decision else None
+        return await self._runs.decide(run.id, approve=approved, reject=not decision, by=self._by)
 
     async def _reply(self, run: Run, names: tuple[str, ...]) -> Run:
         """Answers the first question that the callback has an answer for; None leaves it open."""

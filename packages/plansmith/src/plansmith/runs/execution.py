@@ -245,7 +245,8 @@ class RunExecution:
     ) -> ExecutorOptions:
         store, run = self._journals.store, journal.run
         starts = run.plan is not None and run.phase not in UNDER_WAY and not run.previewing
-        if starts and (run.calls or run.reads_again):  # of a preview: some are made again
+        if starts and any(each.attempts or each.given_by for each in run.steps.values()):
+            # Some of what ran for a preview waits again.
             await journal.append(e.RunStarted(hash=journal.plan_hash))
             starts, run = False, journal.run
         await self._budgets.count()

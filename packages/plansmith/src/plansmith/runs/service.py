@@ -218,6 +218,9 @@ class RunService:
             await self.preview(journal.id, by=e.SYSTEM)
             await journal.catch_up()
 
+    def _sees_first(self, run: Run) -> bool:
+        return sees_first(run) or self.intake.policy.ask == "always"
+
     async def reads_are_free(self, run: Run) -> bool:
         """Tells whether a preview of a plan costs nothing and is quick, as far as is known.
 
@@ -234,7 +237,7 @@ class RunService:
                 return False
             if spec is None or spec.effect is not Effect.READ or spec.free:
                 continue
-            if spec.free is False or sees_first(run) or is_slow:
+            if spec.free is False or self._sees_first(run) or is_slow:
                 return False
         return True
 
@@ -266,13 +269,12 @@ class RunService:
         journal.require_sound()
         self.journals.require_ours(journal.run)
         await self._expire(journal)
-        run, given, who = journal.run, given or {}, e.actor(by)
-        if sees_first(run) and who.kind == "program":
-            why = Sentence("a person wants to see this plan before anything of it runs")
-            raise Refused(why, hint=ONLY_PERSONS)
+        run, given = journal.run, given or {}
         if run.plan is None or run.phase not in BEFORE_START or run.is_approved:
             raise wrong_status(run, Sentence("only a plan that waits for approval has a preview"))
         _require_readers(run, given)
+        if (who := e.actor(by)).kind == "program" and self._sees_first(run):
+            raise Refused(Sentence("a person wants to see this plan first"), hint=ONLY_PERSONS)
         contents = {name: content_of(value) for name, value in given.items()}
         digests = {name: each.digest for name, each in contents.items()}
         begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
@@ -485,6 +487,8 @@ class RunService:
         match next_move(journal.run):
             case Execute(begun=True) | EndOrReplan():
                 return self.execution.begin(journal)
+            case AwaitReview() if journal.run.previewing:
+                return self.execution.begin(journal, previews=True)
             case _:
                 return None
 

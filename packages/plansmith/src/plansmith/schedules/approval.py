@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
@@ -54,7 +54,7 @@ async def standing_approval(
         why = Sentence(
             "the schedule {schedule}: this plan was approved for every time it runs", schedule=name
         )
-        approved = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
+        approved = e.PlanApproved(hash=plan.hash, tools=schedule.tools, bounds=schedule.bounds)
         return [(approved, approver), e.RunStarted(hash=plan.hash, reason=why)]
     more = [reason for asked in await intake.review(plan) for reason in asked.reasons]
     return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
@@ -74,8 +74,13 @@ async def require_second_scheduler(
         raise Refused(why, hint=ASK_ANOTHER)
 
 
-def why_not_unattended(plan: Plan, capabilities: Capabilities, limits: Limits) -> Iterator[str]:
-    """Yields the reasons why a plan cannot run unattended; none if it can."""
+def why_not_unattended(
+    plan: Plan, capabilities: Capabilities, limits: Limits, bounds: Collection[str] = ()
+) -> Iterator[str]:
+    """Yields the reasons why a plan cannot run unattended; none if it can.
+
+    Calls within `bounds` need no consent to values from tools.
+    """
     calls = [
         (each.step, _data_of(each)) for each in walk_active_steps(plan, capabilities.templates)
     ]
@@ -96,7 +101,11 @@ def why_not_unattended(plan: Plan, capabilities: Capabilities, limits: Limits) -
                     step=step.id,
                     name=name,
                 )
-            case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
+            case st.ToolStep() | st.AgentStep() if (
+                data
+                and limits.data != "show"
+                and not (limits.data == "ask" and step.callee in bounds)
+            ):
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
                 name, effect = step.callee, capabilities.effect(step)
                 if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, FrozenDict, Instant, Json, JsonObject, Record, StrictInt, Text
-from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.limits import Bound, BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.sentence import Sentence, ShownText
@@ -53,10 +53,10 @@ class Schedule(Record):
     """What runs when, under whose approval, and its state.
 
     It runs a plan, a template with its parameters, or a request that is planned anew each time.
-    Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
-    its tools have the hashes in `tools`. `approver` is the user whose token approved it, where the
-    name in `approved_by` does not tell it. Instants up to `handled_until` are handled; failures are
-    counted from `failures_since` on.
+    Only the plan with the hash in `approved` runs without a review, in `folder`, and only while its
+    tools have the hashes in `tools`. `approver` is the user whose token approved it, where the name
+    in `approved_by` does not tell it. Within `bounds`, by tool, it uses values of other tools.
+    Instants up to `handled_until` are handled; failures are counted from `failures_since` on.
     """
 
     id: str
@@ -77,6 +77,7 @@ class Schedule(Record):
     jitter_seconds: StrictInt = Field(default=0, ge=0, le=86_400)
     max_failures: StrictInt = Field(default=3, ge=1)
     budget: BudgetLimits = BudgetLimits.with_defaults()
+    bounds: dict[str, Bound] = Field(default_factory=dict)
     paused: Flag = False
     reason: ShownText = ""
     removed: Flag = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
 from typing import Any, Final, TypedDict, Unpack
@@ -11,7 +11,7 @@ from plansmith.clock import first_of
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.limits import Bound, BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
@@ -52,6 +52,8 @@ class ScheduleSettings(TypedDict, total=False):
         jitter_seconds: A delay of up to so many seconds, the same in every process.
         max_failures: After how many failures in a row the schedule is paused.
         budget: The limits of each fire.
+        bounds: By tool or agent, the calls that each fire may make with values of other tools, such
+            as `{"send": {"most": 20, "only": {"to": ["ann@example.org"]}}}`.
         options: The options of each run.
     """
 
@@ -61,6 +63,7 @@ class ScheduleSettings(TypedDict, total=False):
     jitter_seconds: int
     max_failures: int
     budget: BudgetLimits | Mapping[str, Json]
+    bounds: Mapping[str, Bound | Mapping[str, Json]]
     options: RunOptions | Mapping[str, Json]
 
 
@@ -189,7 +192,7 @@ class Schedules(Firing):
             signed |= {"approved_by": who.name, "approver": who.user}
         if plan is None:
             return schedule.replace(**signed)
-        await self.require_unattended(plan)
+        await self.require_unattended(plan, schedule.bounds)
         if not approve:
             hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
             why = Sentence("a scheduled plan runs unattended and needs approval")
@@ -279,11 +282,12 @@ class Schedules(Firing):
             reason = Sentence("it runs as the schedule {schedule}", schedule=names)
             await journal.append(e.RunFinished(status="cancelled", reason=reason), by=e.actor(by))
 
-    async def require_unattended(self, plan: Plan) -> None:
+    async def require_unattended(self, plan: Plan, bounds: Collection[str] = ()) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
         await self._intake.require_valid(plan)
         known = await self._registry.capabilities(plan)
-        if reasons := [*why_not_unattended(plan, known, self._runs.execution.limits)]:
+        limits = self._runs.execution.limits
+        if reasons := [*why_not_unattended(plan, known, limits, bounds)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 
@@ -341,7 +345,7 @@ class Schedules(Firing):
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
         wanted = _check_times(make_schedule(fields))
-        if plan is not None or approve:
+        if plan is not None or approve or wanted.bounds != schedule.bounds:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
         after = await self.store.change(schedule, **changes)

@@ -1,0 +1,334 @@
+"""A preview shows what would change; one approval covers exactly that, and nothing else happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith import CallPreview, Limits, Plan, Plansmith, Refused, Run, RunStatus, read_plan, tool
+from plansmith.errors import EventMisfit, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import content_of
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.timing import make_timing
+from plansmith.review.settings import ReviewPolicy
+from plansmith.runs.intake import NewRun
+from plansmith.testing import MemoryStore
+
+MAIL = {"to": "{{item.mail}}", "body": "Hi {{item.name}}"}
+PEOPLE = {"id": "people", "tool": "people", "inputs": {}}
+EACH = {"id": "each", "over": {"$from": "people"}, "each": {"tool": "send", "inputs": MAIL}}
+STOCK = {"id": "stock", "tool": "stock", "inputs": {}}
+ORDER = {"id": "order", "tool": "order", "inputs": {"count": {"$from": "stock"}}}
+BOSS = {"tool": "send", "inputs": {"to": "boss", "body": "{{order.number}}"}}
+LAST = {"id": "last", "tool": "send", "inputs": {"to": "all", "body": "done"}, "after": ["order"]}
+
+
+class Office:
+    """A world with people and a stock, entered by one process after the other."""
+
+    def __init__(self, **options: Any) -> None:
+        self.names, self.stock, self.note = ["ann", "bob", "cy"], 3, ""
+        self.sent: list[tuple[str, str]] = []
+        self.ordered: list[int] = []
+        self.reads = 0
+        self.fails = False
+        self.store, self.options = MemoryStore(), options
+
+    def smith(self, **more: Any) -> Plansmith:
+        @tool(effect="read")
+        def people() -> list[dict[str, str]]:
+            self.reads += 1
+            if self.fails:
+                raise OSError("no network")
+            return [{"name": each, "mail": f"{each}@example.org"} for each in self.names]
+
+        @tool(effect="read")
+        def stock() -> int:
+            self.reads += 1
+            return self.stock
+
+        @tool(effect="final", preview=lambda to, body: f"To: {to}\n{body}{self.note}")
+        def send(to: str, body: str) -> str:
+            self.sent.append((to, body))
+            return "sent"
+
+        @tool(effect="write")
+        def order(count: int) -> dict[str, int]:
+            self.ordered.append(count)
+            return {"number": 7}
+
+        tools: list[Any] = [people, stock, send, order]
+        return Plansmith(tools=tools, store=self.store, **{**self.options, **more})
+
+    @property
+    def is_unchanged(self) -> bool:
+        return not self.sent and not self.ordered
+
+
+def plan_of(*steps: dict[str, Any]) -> Plan:
+    plan = read_plan({"goal": "Write to all", "steps": list(steps)})
+    assert isinstance(plan, Plan)
+    return plan
+
+
+WHOLE = plan_of(PEOPLE, EACH, STOCK, ORDER, {"id": "boss", **BOSS}, LAST)
+
+
+async def seen(office: Office, plan: Plan = WHOLE, **options: Any) -> Run:
+    run = await office.smith().preview(plan, by="ann", **options)
+    assert run.preview is not None
+    assert office.is_unchanged
+    return run
+
+
+async def approved(office: Office, run: Run, **details: Any) -> Run:
+    assert run.preview is not None
+    await office.smith().decide(run.id, approve=run.preview.hash, by="ann", **details)
+    return await office.smith().run(run.id)
+
+
+def calls(run: Run) -> dict[str, Any]:
+    return {each.step: each.inputs for each in run.preview.calls} if run.preview else {}
+
+
+async def test_one_yes_makes_exactly_the_calls_that_were_shown() -> None:
+    office = Office()
+    run = await seen(office, plan_of(PEOPLE, EACH, STOCK, ORDER, LAST))
+    assert calls(run) == {
+        "order": {"count": 3},
+        "last": {"to": "all", "body": "done"},
+        **{
+            f"each/{place}": {"to": f"{name}@example.org", "body": f"Hi {name}"}
+            for place, name in enumerate(office.names)
+        },
+    }
+    shown = {each.step: each.shown for each in run.preview.calls} if run.preview else {}
+    assert shown["each/1"] == CallPreview(text="To: bob@example.org\nHi bob")
+    office.names, office.stock = ["mallory"], 9_999
+    run = await approved(office, run)
+    assert (run.status, run.questions, office.ordered) == (RunStatus.DONE, {}, [3])
+    assert {to for to, _ in office.sent} == {
+        "all",
+        *(f"{n}@example.org" for n in ("ann", "bob", "cy")),
+    }
+    assert office.reads == 2
+
+
+async def test_what_uses_the_result_of_a_change_is_open_and_asked_about_later() -> None:
+    office = Office()
+    run = await seen(office)
+    assert run.preview is not None
+    assert [(each.step, each.waits_for) for each in run.preview.open] == [("boss", ("order",))]
+    run = await approved(office, run)
+    assert [each.step for each in run.questions.values()] == ["boss"]
+    assert ("boss", "7") not in office.sent
+
+
+async def test_what_differs_when_it_is_read_again_is_asked_alone_and_as_a_difference() -> None:
+    office = Office()
+    run = await seen(office)
+    # Another order, one gone, one new, and a new number.
+    office.names, office.stock = ["cy", "dora", "ann"], 5
+    run = await approved(office, run, fresh=True)
+    texts = {each.step: each.text for each in run.questions.values()}
+    assert {to for to, _ in office.sent} == {"ann@example.org", "cy@example.org"}
+    assert not office.ordered
+    assert "count = 5 (you saw 3)" in texts["order"]
+    assert [text for text in texts.values() if "dora@example.org" in text] != []
+    assert len(texts) == 2
+
+
+async def test_a_tool_that_would_do_something_else_is_asked_about_before_it_acts() -> None:
+    office = Office()
+    run = await seen(office, plan_of(PEOPLE, EACH))
+    office.note = " (and a surprise)"
+    run = await approved(office, run)
+    assert office.is_unchanged
+    assert len(run.questions) == 3
+    assert all("surprise" in each.text for each in run.questions.values())
+    for name in run.questions:
+        await office.smith().answer(run.id, name, "allow", by="ann")
+    run = await office.smith().run(run.id)
+    assert (run.status, len(office.sent)) == (RunStatus.DONE, 3)
+
+
+async def test_items_are_left_out_and_changed_in_the_one_approval() -> None:
+    office = Office()
+    run = await seen(office, plan_of(PEOPLE, EACH))
+    change = {"each/2": {"body": "Dear Cy"}}
+    run = await approved(office, run, leave_out=["each/0"], change=change)
+    assert run.status is RunStatus.DONE
+    assert sorted(office.sent) == [("bob@example.org", "Hi bob"), ("cy@example.org", "Dear Cy")]
+    assert run.steps["each/0"].rule == "left_out"
+    assert "Left out when it was approved: each/0" in run.report
+    assert "left out: each/0; with values of their own: each/2" in run.report
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"leave_out": ["each/9"]},
+        {"change": {"each/0": {"cc": "mallory"}}},
+        {"change": {"each/0": {"to": 5}}},
+        {"change": {"people": {}}},
+        {"change": {"each/0": {"body": {"$secret": "token"}}}},
+    ],
+)
+async def test_details_that_nobody_saw_or_that_do_not_fit_are_refused(details: Any) -> None:
+    office = Office()
+    run = await seen(office, plan_of(PEOPLE, EACH))
+    with pytest.raises(Refused):
+        await approved(office, run, **details)
+    assert not (await office.smith().get(run.id)).is_approved
+
+
+async def test_the_hash_of_the_plan_approves_no_values_and_reads_anew() -> None:
+    office = Office()
+    run = await seen(office, plan_of(STOCK, ORDER), given={"stock": 1_000})
+    assert calls(run) == {"order": {"count": 1_000}}
+    assert run.plan is not None
+    await office.smith().decide(run.id, approve=run.plan.hash, by="ann")
+    run = await office.smith().run(run.id)
+    assert office.is_unchanged
+    assert ["count = 3" in each.text for each in run.questions.values()] == [True]
+
+
+async def test_what_if_shows_what_would_follow_and_the_report_says_who_gave_it() -> None:
+    office = Office()
+    run = await seen(office, plan_of(STOCK, ORDER))
+    assert calls(run) == {"order": {"count": 3}}
+    run = await office.smith().preview(run, given={"stock": 8}, by="ann")
+    assert calls(run) == {"order": {"count": 8}}
+    run = await approved(office, run)
+    assert office.ordered == [8]
+    assert run.steps["stock"].given_by == "ann"
+    assert office.reads == 1
+
+
+@pytest.mark.parametrize("given", [{"order": {"number": 1}}, {"nothing": 1}])
+async def test_no_result_is_given_for_a_change_or_an_unknown_step(given: Any) -> None:
+    with pytest.raises(Refused):
+        await seen(Office(), plan_of(STOCK, ORDER), given=given)
+
+
+async def test_a_plan_changed_after_the_look_is_looked_at_again() -> None:
+    office = Office()
+    run = await seen(office, plan_of(PEOPLE, EACH))
+    assert run.preview is not None
+    old = run.preview.hash
+    other = {**EACH, "each": {"tool": "send", "inputs": {**MAIL, "body": "pay me"}}}
+    run = await office.smith().edit(run.id, plan_of(PEOPLE, other), by="bob")
+    assert run.preview is None
+    with pytest.raises(StaleDecision):
+        await office.smith().decide(run.id, approve=old, by="ann")
+    run = await office.smith().preview(run, by="ann")
+    run = await approved(office, run)
+    assert {body for _, body in office.sent} == {"pay me"}
+
+
+async def test_a_read_that_failed_is_tried_again_by_the_next_preview_and_by_the_run() -> None:
+    office = Office()
+    office.fails = True
+    run = await seen(office, plan_of(PEOPLE, EACH, STOCK, ORDER))
+    assert [*calls(run)] == ["order"]
+    assert run.preview is not None
+    assert [each.step for each in run.preview.open] == ["each"]
+    office.fails = False
+    again = await office.smith().preview(run, by="ann")
+    assert len(calls(again)) == 4
+    assert (await approved(office, again)).status is RunStatus.DONE
+
+
+async def test_nothing_is_read_unasked_where_a_person_wants_to_see_the_plan_first() -> None:
+    program = e.Actor(kind="program", name="agent")
+    for office in (Office(), Office(policy=ReviewPolicy(ask="always"))):
+        smith = office.smith()
+        run = await smith.submit(plan_of(STOCK, ORDER), by="ann")
+        if not office.options:
+            run = await _in_review_mode(office)
+        assert not await smith.runs.reads_are_free(run)
+        with pytest.raises((Refused, EventMisfit)):
+            await smith.runs.preview(run.id, by=program)
+        assert office.reads == 0
+        await smith.preview(run, by="ann")  # an explicit word
+        assert office.reads == 1
+
+
+async def _in_review_mode(office: Office) -> Run:
+    smith = office.smith()
+    new = NewRun("order", plan_of(STOCK, ORDER), by="ann", options=RunOptions(mode="review"))
+    journal = await smith.runs.create(new)
+    return await smith.get(journal.id)
+
+
+async def test_the_journal_takes_no_call_before_the_approval_and_no_value_nobody_saw() -> None:
+    office = Office()
+    run = await seen(office, plan_of(STOCK, ORDER))
+    smith = office.smith()
+    inputs = content_of({"count": 3})
+    start = e.StepStarted(step="order", inputs=inputs.digest, callee="order", basis="consent")
+    journal = await smith.runs.journals.load_verified(run.id)
+    with pytest.raises(EventMisfit, match="before the approval"):
+        await journal.append(start, values=[inputs])
+    assert run.preview is not None
+    await smith.decide(run.id, approve=run.preview.hash, by="ann")
+    journal = await smith.runs.journals.load_verified(run.id)
+    await journal.append(e.RunStarted(hash=journal.plan_hash))
+    other = content_of({"count": 4})
+    for wrong in (start.replace(inputs=other.digest), start.replace(basis="")):
+        with pytest.raises(EventMisfit, match="nobody agreed"):
+            await journal.append(wrong, values=[other, inputs])
+    await journal.append(start, values=[inputs])
+
+
+async def test_a_list_longer_than_the_limit_is_allowed_as_it_was_seen() -> None:
+    office = Office()
+    office.names = [f"p{number}" for number in range(300)]
+    run = await seen(office, plan_of(PEOPLE, EACH))
+    assert len(calls(run)) == 300
+    run = await approved(office, run)
+    assert (run.status, len(office.sent), run.questions) == (RunStatus.DONE, 300, {})
+
+
+async def test_a_denied_value_is_shown_as_a_failure() -> None:
+    office = Office(limits=Limits(data="deny"))
+    run = await seen(office, plan_of(STOCK, ORDER))
+    (only,) = run.preview.calls if run.preview else ()
+    assert only.shown is not None
+    assert "may not reach order" in only.shown.fails
+
+
+async def test_a_schedule_sends_only_what_its_bounds_allow() -> None:
+    office = Office()
+    smith, weekly = office.smith(), make_timing(cron="0 9 * * MON", timezone="UTC")
+    plan = plan_of(PEOPLE, EACH)
+    with pytest.raises(Refused, match="cannot run unattended"):
+        await smith.schedules.create(timing=weekly, plan=plan, approve=plan.hash, by="ann")
+    only: dict[str, Any] = {"to": ["ann@example.org", "bob@example.org"]}
+    made = await smith.schedules.create(
+        timing=weekly,
+        plan=plan,
+        approve=plan.hash,
+        by="ann",
+        bounds={"send": {"most": 2, "only": only}},
+    )
+    fire = await smith.schedules.fire_now(made.name)
+    await smith.schedules.carried()
+    run = await smith.get(fire.run)
+    assert [to for to, _ in office.sent] == only["to"]
+    assert ["cy@example.org" in each.text for each in run.questions.values()] == [True]
+    with pytest.raises(Refused):  # bounds are part of what was approved
+        await smith.schedules.change(made.name, bounds={"send": {"most": 500}}, by="ann")
+
+
+async def test_a_program_decides_on_the_changes_themselves() -> None:
+    office = Office()
+    plan = plan_of(PEOPLE, EACH)
+    run = await office.smith().do(
+        plan, approve_changes=lambda preview: all("@" in str(each.inputs) for each in preview.calls)
+    )
+    assert (run.status, len(office.sent)) == (RunStatus.DONE, 3)
+    run = await office.smith().do(plan, approve_changes=lambda preview: len(preview.calls) < 3)
+    assert (run.status, len(office.sent)) == (RunStatus.CANCELLED, 3)
