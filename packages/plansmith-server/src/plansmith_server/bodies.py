@@ -161,6 +161,12 @@ class PlanQuery(Input):
         return self
 
 
+class NewPreview(Input, json_schema_extra=_example(given={"weather": {"degrees": 3}})):
+    """Results that stand in for those of steps that only read, by step."""
+
+    given: dict[str, Json] = {}
+
+
 class Decision(Input, json_schema_extra=_example(approve=_HASH)):
     """Exactly one of: approve the plan or its preview with this hash, reject it, ask for changes.
 

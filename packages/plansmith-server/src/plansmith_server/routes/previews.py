@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from plansmith.engine.journal import load_preview
-from plansmith.plan.data import Json
 from plansmith.plan.preview import OpenCall, Preview, PreviewedCall
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -38,12 +37,11 @@ class PreviewPage(BaseModel):
     status=202,
     waits=True,
     conflict="The plan waits for no approval, or a person wants to see it before anything runs",
-    example={"given": {"stock": 3}},
 )
-async def make(ask: Ask, *, given: dict[str, Json] | None = None) -> Answer:
-    """Runs what only reads, to show what a plan would change; `given` stands in for results."""
+async def make(ask: Ask, given: b.NewPreview) -> Answer:
+    """Runs what only reads, to show what a plan would change; nothing else happens."""
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
-    await ask.runs.ask_for_preview(ask.run, given=given, by=ask.by)
+    await ask.runs.ask_for_preview(ask.run, given=given.given, by=ask.by)
     ask.state.background.go_on(ask.run)
     return await ask.run_view()
 

@@ -50,7 +50,9 @@ class PreviewExecutor(Executor):
             for name, each in shown.items()
             if all(touched[what] == 1 for what in _touched(each))
         }
-        calls = [each.replace(shown=shown.get(name)) for name, each in self._held.items()]
+        places = {name: at for at, name in enumerate(self._state.units)}
+        held = sorted(self._held, key=lambda name: places[root_of(name)])  # as in the plan
+        calls = [self._held[name].replace(shown=shown.get(name)) for name in held]
         content = Preview(calls=tuple(calls), open=tuple(self._open_calls())).to_json()
         made = e.PreviewMade(
             hash=self._journal.plan_hash, covers=self._covers, items=self._items, seen=alone

@@ -263,7 +263,8 @@ class RunService:
         self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
     ) -> Journal:
         """Asks for a preview, which `run` makes then; returns the run's journal."""
-        while (executing := self.execution.future_of(run_id)) is not None:
+        executing = self.execution.future_of(run_id)
+        if executing is not None and self.execution.is_previewing(run_id):
             await asyncio.shield(executing)
         journal = await self.journals.load_verified(run_id)
         journal.require_sound()
