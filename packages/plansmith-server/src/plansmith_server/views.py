@@ -160,6 +160,7 @@ class RunView(PlanView):
     )
     preview: PreviewHead | None
     previewing: str = Field(description="the hash of the plan whose preview is being made")
+    preview_approved: bool = Field(description="whether the calls of its preview were approved")
     reads_again: bool = Field(description="whether what was read for the preview is read again")
     started_at: datetime | None
     steps: dict[str, StepView]
@@ -283,8 +284,9 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         rules=rules_view(run.plan),
         stand_in=run.plan is not None and is_fallback(run.plan, run.figures),
         failure=await _failure(smith, events),
-        review=_review(run, events),
+        review=_review(run),
         preview=await _preview_head(smith, run),
+        preview_approved=bool(run.permits),
         steps={
             name: step_view(state, results.get(name), inputs.get(name))
             for name, state in run.steps.items()
@@ -351,18 +353,16 @@ def _continues(run: Run) -> JsonObject | None:
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
 
 
-def _review(run: Run, events: Sequence[e.Event]) -> JsonObject | None:
+def _review(run: Run) -> JsonObject | None:
     """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
         return None
-    digest = run.plan.hash
-    asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
-    current = [each for each in asked if each.hash == digest]
-    if current:
-        return {"asked": awaits_review(run), "hash": digest, "reasons": current[-1].reasons}
-    if not is_undecided(run):
+    reasons: Sequence[str] | None = run.review_reasons
+    if reasons is None and is_undecided(run):
+        reasons = [Sentence("review.undecided")]
+    if reasons is None:
         return None
-    return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
+    return {"asked": awaits_review(run), "hash": run.plan.hash, "reasons": reasons}
 
 
 def awaits_review(run: Run) -> bool:

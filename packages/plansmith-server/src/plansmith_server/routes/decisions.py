@@ -157,8 +157,8 @@ async def inbox(ask: Ask, *, count: bool = False) -> Answer:
     items: list[Any] = []
     for row, run in reversed(await ask.state.open_runs.all()):
         head = {"run": run.id, "request": run.request, "goal": row["goal"], "since": run.updated_at}
-        if awaits_review(run) and run.plan is not None and run.last is not None:
-            review = {"hash": run.plan.hash, "reasons": getattr(run.last.body, "reasons", ())}
+        if awaits_review(run) and run.plan is not None:
+            review = {"hash": run.plan.hash, "reasons": run.review_reasons or ()}
             items.append({**head, "kind": "review", "review": review})
         asked = [question_view(run, each) for each in run.questions.values()]
         items += [{**head, "kind": "question", "question": each} for each in asked]

@@ -242,6 +242,7 @@ class _Fold:
             previewed=None,
             permits={k: v for k, v in self.run.permits.items() if root_of(k) in same},
             left_out=tuple(each for each in self.run.left_out if root_of(each) in same),
+            review_reasons=None,
             drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
@@ -264,6 +265,7 @@ class _Fold:
         self._set(
             phase=RunStatus.REVIEWING,
             approved=approved,
+            review_reasons=body.reasons,
             drops_in_review=body.drops,
             change_asked=False,
             time_counts_as="waiting",
@@ -278,8 +280,9 @@ class _Fold:
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
         self._try_again()
-        before = {name for name, state in self.steps.items() if state.given_by}
-        again = downstream(run.plan.needs, {*body.given, *before} & run.plan.by_id.keys())
+        # What was given before, and is not now, is read again.
+        given = {*body.given, *(name for name, state in self.steps.items() if state.given_by)}
+        again = given | downstream(run.plan.needs, given & run.plan.by_id.keys())
         kept = {  # parts come again with their list
             name: _NEW_STEP if root_of(name) in again else state
             for name, state in self.steps.items()
