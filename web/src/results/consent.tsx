@@ -4,6 +4,7 @@
 import type { JSX } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { editable, shown, typed } from "../data/json";
+import { sameJson } from "../data/diff";
 import { earlierOf, refsOf } from "../data/refs";
 import type { Json, Plan, Question, Step } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
@@ -17,7 +18,7 @@ import { FileView } from "./fileview";
 import { Result } from "./result";
 import { isShort } from "./shape";
 import { TextDiff } from "./textdiff";
-import type { FilePreview, FilesPreview, WholeQuestion } from "./types";
+import type { CallPreview, FilePreview, FilesPreview, PreviewedCall, WholeQuestion } from "./types";
 
 interface CardProps { run: string; plan?: Plan | null; question: Question; onAnswered: () => void }
 
@@ -45,10 +46,11 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
     <article class="question own consent" data-kind="consent" aria-labelledby={title}>
       <p class="asker"><Icon name="consent" />{t("consent.asks")}</p>
       <h3 id={title}>{headline(question, whole.value?.files ?? null)}</h3>
-      <Sources run={run} plan={plan} question={question} />
+      <Sources run={run} plan={plan} sources={question.sources} />
       {outdated && <p class="note change" role="alert">{outdated}</p>}
       <Shown of={whole}>{(found) => <Details run={run} plan={plan} question={question} whole={found} />}</Shown>
-      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} preview={whole.value?.files ? (change) => post<FilesPreview>(runPath(run, "/preview"), { question: question.question, change }) : null}
+      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} yes={t("consent.useMine")}
+        preview={whole.value?.files ? (change) => post<FilesPreview>(runPath(run, `/questions/${encodeURIComponent(question.question)}`), { change }) : null}
         onBack={() => setChanging(false)} onSend={(body) => send(body)} /> : (
         <div class="options">
           <Button kind="primary" icon="done" disabled={action.busy || !values} onClick={() => send({ answer: "allow" })}>{t("consent.allow")}</Button>
@@ -75,8 +77,8 @@ export function headline(question: Question, files: FilePreview[] | null): strin
   return t(`consent.${first.change}`, { path: first.path, size });
 }
 
-function Sources({ run, plan, question }: Omit<CardProps, "onAnswered">): JSX.Element {
-  return <p class="from"><span class="dim">{t("consent.from")}</span> {(question.sources ?? []).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
+export function Sources({ run, plan, sources = [] }: { run: string; plan?: Plan | null | undefined; sources?: string[] | undefined }): JSX.Element {
+  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
 }
 
 // Where a value came from; leads to that step. Its title is the plan's own word and could say
@@ -98,7 +100,8 @@ function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> &
   return (
     <>
       {whole.would_fail && <WouldFail why={whole.would_fail} />}
-      {files.map((file) => <FileChange key={file.path} file={file} address={runPath(run, `/preview?question=${encodeURIComponent(question.question)}&path=${encodeURIComponent(file.path)}`)} />)}
+      {whole.previewed && <Since before={whole.previewed} values={values} now={whole.now} />}
+      {files.map((file) => <FileChange key={file.path} file={file} address={runPath(run, `/questions/${encodeURIComponent(question.question)}?path=${encodeURIComponent(file.path)}`)} />)}
       <dl class="values">
         {inOrder(step, values).map((name) => [name, values[name]!] as const).map(([name, value]) => (
           <div key={name}>
@@ -110,6 +113,21 @@ function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> &
         ))}
       </dl>
     </>
+  );
+}
+
+// What has changed since a person approved this call in a preview.
+function Since({ before, values, now }: { before: PreviewedCall; values: Record<string, Json>; now: CallPreview | null }): JSX.Element {
+  const names = Object.keys(values).filter((name) => !sameJson(before.inputs[name] ?? null, values[name]!));
+  const pairs = names.map((name) => [name, written(before.inputs[name] ?? ""), written(values[name]!)] as const);
+  const said = [before.shown?.text ?? "", now?.text ?? ""] as const;
+  return (
+    <section class="since">
+      <p class="note change">{t("consent.since")}</p>
+      {said[0] !== said[1] && <TextDiff before={said[0]} after={said[1]} label={t("consent.view.changes")} />}
+      {(said[0] === said[1] || !said[0]) && pairs.map(([name, old, text]) => (
+        <div key={name}><p><code>{name}</code></p><TextDiff before={old} after={text} label={name} /></div>))}
+    </section>
   );
 }
 
@@ -130,7 +148,7 @@ export function originsOf(step: Step | undefined, name: string): string[] {
   return [...new Set(found.flatMap((each) => (each === "item" ? [...refsOf(step?.over)] : each === "params" ? [] : [each])))];
 }
 
-const WouldFail = ({ why }: { why: string }): JSX.Element => <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {why}</span></p>;
+export const WouldFail = ({ why }: { why: string }): JSX.Element => <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {why}</span></p>;
 
 // Without an address, only texts can be shown.
 function FileChange({ file, address = "" }: { file: FilePreview; address?: string }): JSX.Element {
@@ -152,10 +170,10 @@ function FileChange({ file, address = "" }: { file: FilePreview; address?: strin
 }
 
 // Values of one's own: they stand as they are in the plan that is approved, or in the answer.
-function Change({ values, names, busy, preview, onBack, onSend }: {
-  values: Record<string, Json>; names: string[]; busy: boolean;
+export function Change({ values, names, busy, yes, preview, onBack, onSend }: {
+  values: Record<string, Json>; names: string[]; busy: boolean; yes: string;
   preview: ((change: Record<string, Json>) => Promise<FilesPreview>) | null;
-  onBack: () => void; onSend: (body: Record<string, Json>) => void;
+  onBack: () => void; onSend: (body: { change: Record<string, Json>; seen?: string }) => void;
 }): JSX.Element {
   const [texts, setTexts] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, written(value)])));
   const changed = Object.entries(texts).filter(([name, text]) => text !== written(values[name]!));
@@ -175,7 +193,7 @@ function Change({ values, names, busy, preview, onBack, onSend }: {
       {changed.length > 0 && found?.would_fail && <WouldFail why={found.would_fail} />}
       {changed.length > 0 && found?.files?.map((file) => <FileChange key={`${file.path} ${file.change}`} file={file} />)}
       <div class="options">
-        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend({ change, ...(found && { seen: found.seen }) })}>{t("consent.useMine")}</Button>
+        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend({ change, ...(found && { seen: found.seen }) })}>{yes}</Button>
         <Button disabled={busy} onClick={onBack}>{t("app.back")}</Button>
       </div>
       <p class="dim small" id={why}>{changed.length === 0 ? t("consent.nothingChanged") : t("consent.isChanged", { names: changed.map(([name]) => name).join(", ") })}</p>
@@ -196,4 +214,4 @@ function usePreview(preview: ((change: Record<string, Json>) => Promise<FilesPre
   return found;
 }
 
-const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));
+export const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));
