@@ -77,18 +77,18 @@ export function headline(question: Question, files: FilePreview[] | null): strin
   return t(`consent.${first.change}`, { path: first.path, size });
 }
 
-export function Sources({ run, plan, sources = [] }: { run: string; plan?: Plan | null | undefined; sources?: string[] | undefined }): JSX.Element {
-  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
+export function Sources({ run, plan, sources = [], part }: { run: string; plan?: Plan | null | undefined; sources?: string[] | undefined; part?: "plan" }): JSX.Element {
+  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} part={part} />)}</p>;
 }
 
 // Where a value came from; leads to that step. Its title is the plan's own word and could say
 // anything here: the card tells the step's name and what it called.
-function SourceChip({ run, plan, source }: { run: string; plan?: Plan | null | undefined; source: string }): JSX.Element {
+function SourceChip({ run, plan, source, part = "run" }: { run: string; plan?: Plan | null | undefined; source: string; part?: "run" | "plan" | undefined }): JSX.Element {
   const earlier = earlierOf(source);
   if (earlier) return <a class="chip origin-step" href={link(["runs", earlier.run, "run", earlier.step])}>{t("ask.earlier", { ...earlier })}</a>;
   const step = plan?.steps.find((each) => each.id === source.split("/")[0]);
   if (!/^[\w-]+(\/[\w-]+)*$/.test(source)) return <span class="chip origin-step">{source}</span>;
-  return <a class="chip origin-step" href={link(["runs", run, "run", source])} >{source}{step && callee(step) && <> <small>{callee(step)}</small></>}</a>;
+  return <a class="chip origin-step" href={link(["runs", run, part, source])}>{source}{step && callee(step) && <> <small>{callee(step)}</small></>}</a>;
 }
 
 function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> & { whole: WholeQuestion }): JSX.Element {

@@ -35,7 +35,7 @@ export function PlanPreview({ run, shown, error }: { run: RunView; shown: Shown 
   return (
     <section class="ahead" aria-labelledby={title} aria-busy={making}>
       <div class="line"><h2 id={title}>{t("ahead.title")}</h2>
-        {shown && <span class="dim">{t("ahead.count", { count: number(shown.calls.length - shown.choice.out.size), total: number(shown.calls.length) })}</span>}</div>
+        {shown && <span class="dim">{counted(shown.calls, shown)}</span>}</div>
       <ErrorNote error={action.error ?? error} />
       {making ? <Making run={run} plan={plan} />
         : shown ? <Calls run={run} plan={plan} shown={shown} onMake={make} />
@@ -94,6 +94,11 @@ function grouped(calls: PreviewedCall[]): PreviewedCall[][] {
   return [...found.values()];
 }
 
+function counted(calls: PreviewedCall[], { choice: { out } }: Shown): string {
+  const does = calls.filter((each) => !out.has(each.step)).length;
+  return t(does < calls.length ? "ahead.count" : "ahead.countAll", { count: number(does), total: number(calls.length) });
+}
+
 function Tick({ shown, calls, label }: { shown: Shown; calls: PreviewedCall[]; label: string }): JSX.Element {
   const { out } = shown.choice;
   const off = calls.filter((each) => out.has(each.step)).length;
@@ -119,8 +124,8 @@ function Call({ run, plan, shown, call, bare = false }: Props & { call: Previewe
   const off = out.has(call.step);
   return (
     <article class={`ahead-call ${off ? "off" : ""}`} aria-label={name}>
-      {!bare && <h3><Tick shown={shown} calls={[call]} label={t("ahead.do", { name })} /> {name} <code>{call.callee}</code>{off && <span class="chip minus">{t("ahead.leftOut")}</span>}</h3>}
-      {call.sources && call.sources.length > 0 && <Sources run={run.id} plan={plan} sources={call.sources} />}
+      {!bare && <div class="head-line"><Tick shown={shown} calls={[call]} label={t("ahead.do", { name })} /><h3>{name}</h3> <code>{call.callee}</code>{off && <span class="chip minus">{t("ahead.leftOut")}</span>}</div>}
+      {call.sources && call.sources.length > 0 && <Sources run={run.id} plan={plan} part="plan" sources={call.sources} />}
       {own ? <p class="note change">{t("ahead.mine", { names: Object.keys(own).join(", ") })}</p> : call.shown && <Told run={run.id} call={call} shown={call.shown} />}
       <Inputs inputs={inputs} told={own ? "" : textOf(call.shown)} />
       {call.times !== undefined && call.times > 1 && <p class="dim small">{t("ahead.times", { times: call.times })}</p>}
@@ -185,11 +190,10 @@ function Items({ run, plan, shown, calls }: Props & { calls: PreviewedCall[] }):
   const columns = useMemo(() => [...new Set(calls.flatMap((each) => Object.keys(each.inputs)))], [calls]);
   const fails = calls.filter((each) => each.shown?.fails).length;
   const left = calls.length - most;
-  const does = calls.filter((each) => !out.has(each.step)).length;
   return (
     <article class="ahead-call" aria-label={nameIn(plan, root)}>
-      <h3>{nameIn(plan, root)} <code>{calls[0]!.callee}</code> <span class="dim small">{t("ahead.count", { count: number(does), total: number(calls.length) })}</span></h3>
-      {calls[0]!.sources && <Sources run={run.id} plan={plan} sources={[...new Set(calls.slice(0, AT_ONCE).flatMap((each) => each.sources ?? []))]} />}
+      <div class="head-line"><h3>{nameIn(plan, root)}</h3> <code>{calls[0]!.callee}</code> <span class="dim small">{counted(calls, shown)}</span></div>
+      {calls[0]!.sources && <Sources run={run.id} plan={plan} part="plan" sources={[...new Set(calls.slice(0, AT_ONCE).flatMap((each) => each.sources ?? []))]} />}
       {fails > 0 && <WouldFail why={t("ahead.fails", { count: number(fails) })} />}
       <div class="scroll" tabIndex={0} role="group" aria-label={nameIn(plan, root)}>
         <table class="calls items">

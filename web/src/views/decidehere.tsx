@@ -26,9 +26,9 @@ export function DecideHere({ item, onDecided }: { item: InboxItem; onDecided: ()
   return <div class="here"><PlanHere run={run} onDecided={onDecided} /></div>;
 }
 
-// It is not read again while it is shown: what is approved is what stands here, by its hash.
+// It is not read again while it is shown, but for a preview: what is approved is what stands here, by its hash.
 function PlanHere({ run, onDecided }: { run: string; onDecided: () => void }): JSX.Element {
-  const view = useResource<RunView>(runPath(run));
+  const view = useResource<RunView>(runPath(run), (event) => event.run === run && event.body.type.startsWith("preview_"));
   return <Shown of={view}>{(value) => <Plan view={value} reload={view.reload} onDecided={onDecided} />}</Shown>;
 }
 

@@ -28,7 +28,8 @@ export function approves(run: RunView, preview: Shown | undefined): string {
   const hash = short(run.hash);
   if (!preview) return t("review.approveHash", { hash });
   const { calls, choice } = preview;
-  return t("ahead.approves", { hash, count: calls.length - choice.out.size, total: calls.length });
+  const all = choice.out.size === 0;
+  return t(all ? "ahead.approvesAll" : "ahead.approves", { hash, count: calls.length - choice.out.size, total: calls.length });
 }
 
 export function Decision({ run, editor, preview, reload, onStale }: Props): JSX.Element {

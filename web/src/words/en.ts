@@ -335,6 +335,7 @@ export const en = {
 
   "ahead.title": "What would happen",
   "ahead.count": "{count} of {total} changes",
+  "ahead.countAll": "Changes: {count}",
   "ahead.show": "Show me with today's data",
   "ahead.showWhy": "Runs only the steps that read. Every change is then shown with its values; nothing is changed.",
   "ahead.making": "Reading for the preview …",
@@ -364,7 +365,8 @@ export const en = {
   "ahead.wouldBe": "were",
   "ahead.follow": "Show what would follow",
   "ahead.fresh": "Read everything again when it runs. You are asked about what is different by then.",
-  "ahead.approves": "Approves the plan {hash} and the {count} of {total} changes that are shown, with these values",
+  "ahead.approves": "Approves the plan {hash} and {count} of the {total} changes shown, with these values",
+  "ahead.approvesAll": "Approves the plan {hash} and exactly the changes shown ({count}), with these values",
   "review.title": "Review the plan",
   "review.why": "Why you are asked",
   "review.folder": "Folder it works in",

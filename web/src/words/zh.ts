@@ -337,6 +337,7 @@ export const zh: Words = {
 
   "ahead.title": "会发生什么",
   "ahead.count": "{total} 项改动中的 {count} 项",
+  "ahead.countAll": "{count} 项改动",
   "ahead.show": "用今天的数据给我看",
   "ahead.showWhy": "只运行读取的步骤，然后连同数值列出每项改动；什么都不会被改动。",
   "ahead.making": "正在为预览读取……",
@@ -367,6 +368,7 @@ export const zh: Words = {
   "ahead.follow": "看看会怎样",
   "ahead.fresh": "运行时重新读取全部内容。届时有不同之处会问你。",
   "ahead.approves": "批准计划 {hash} 以及所展示的 {total} 项改动中的 {count} 项，数值如上",
+  "ahead.approvesAll": "批准计划 {hash} 以及所展示的 {count} 项改动，数值如上",
   "review.title": "审阅计划",
   "review.why": "为什么要问你",
   "review.folder": "工作文件夹",
