@@ -155,7 +155,7 @@ def trip(first: str = "Oslo", *, hotel: bool = True) -> dict[str, Any]:
 TRIP_NOTE = {"path": "trip.md", "text": "Next trip: {{choice}}"}
 EVIL = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' onload='alert(1)'></svg>"
 DRAWING = FilePreview(path="d.svg", change="new", text=EVIL)
-MAILS = {
+MAILS: dict[str, Any] = {
     "goal": "Write to everybody",
     "steps": [
         tool_step("people", "List the people", "people.list"),
