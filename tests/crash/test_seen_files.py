@@ -14,12 +14,12 @@ from tests.e2e.test_server_files import write
 from tests.flow.plans import change_step, plan
 from tests.unit.server.house import tool_step
 
-from plansmith.app import Plansmith
+from plansmith import Plansmith, Run, RunStatus
 from plansmith.plan.limits import Limits
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.changes import FILE_WRITERS, SeenFiles, preview
+from plansmith_desk.files.changes import FILE_WRITERS, PreviewedTools, preview
 
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
@@ -55,8 +55,9 @@ async def test_consent_given_after_a_failed_attempt_is_checked_too(tmp_path: Pat
     assert seen is not None
     await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")
     (tmp_path / "two.md").write_text("precious")
-    await app.runs.run(run.id, parks=True)
+    run = await app.runs.run(run.id, parks=True)
     assert (tmp_path / "two.md").read_text() == "precious"
+    await require_asked_again(app, run, "move", tmp_path / "two.md", "thing")
 
 
 async def test_kill_9_between_the_recorded_start_and_the_call(tmp_path: Path) -> None:
@@ -84,16 +85,27 @@ async def test_kill_9_between_the_recorded_start_and_the_call(tmp_path: Path) ->
     assert (work / "out.md").read_text() == "old"
     (work / "out.md").write_text("precious")
     again = smith(work, SqliteStore(tmp_path / "runs.db"))
-    await again.run(run.id)
-    await again.close()
+    run = await again.run(run.id)
     assert (work / "out.md").read_text() == "precious"
+    await require_asked_again(again, run, "save", work / "out.md", "new")
+    await again.close()
+
+
+async def require_asked_again(app: Plansmith, run: Run, step: str, file: Path, text: str) -> None:
+    """Requires that nothing is written before a person has seen what would be lost now."""
+    [asked] = run.questions.values()
+    assert (run.status, asked.step, asked.kind) == (RunStatus.ASKING, step, "consent")
+    assert str(len("precious")) in asked.text
+    done = await app.answer(run.id, asked.question, "allow", by="ann")
+    done = await app.run(run.id)
+    assert (done.status, file.read_text()) == (RunStatus.DONE, text)
 
 
 async def die(folder: Path, run_id: str) -> None:
     async def call(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    SeenFiles.call = call  # type: ignore[method-assign, assignment]
+    PreviewedTools.call = call  # type: ignore[method-assign, assignment]
     await smith(folder / "work", SqliteStore(folder / "runs.db")).run(run_id)
 
 

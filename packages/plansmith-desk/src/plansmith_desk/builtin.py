@@ -13,7 +13,7 @@ from plansmith_desk.calculator import CalculatorTools
 from plansmith_desk.calendar import CalendarTools
 from plansmith_desk.charts import ChartTools
 from plansmith_desk.documents import DocumentTools
-from plansmith_desk.files.changes import SeenFiles
+from plansmith_desk.files.changes import PreviewedTools
 from plansmith_desk.files.moving import MovingTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
@@ -67,14 +67,16 @@ def builtin_sources(
     sources: list[ToolSource] = [
         FileTools(folder),
         DocumentTools(folder),
-        SeenFiles(WorkspaceTools(folder, write=write), folder),
-        SeenFiles(TableTools(folder, write=write), folder),
+        PreviewedTools(WorkspaceTools(folder, write=write), folder),
+        PreviewedTools(TableTools(folder, write=write), folder),
         CalculatorTools(),
         CalendarTools(zone=zone, clock=clock),
         NoteTools(),
     ]
     if write:
-        sources += [SeenFiles(each, folder) for each in (MovingTools(folder), ChartTools(folder))]
+        sources += [
+            PreviewedTools(each, folder) for each in (MovingTools(folder), ChartTools(folder))
+        ]
     if databases:
         sql: Any = import_module("plansmith_desk.sql")
         sources.append(sql.SqlTools(databases, writable=writable))

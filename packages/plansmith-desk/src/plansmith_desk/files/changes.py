@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from difflib import unified_diff
 from pathlib import Path
 from typing import Final, cast
 
-from plansmith.errors import ToolFailed
-from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview
+from plansmith.errors import InputNeeded, ToolFailed
+from plansmith.file_ports import UNSEEN, FileChange, FileContent, Preview, as_text, file_kind
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.preview import CallPreview, FilePreview
 from plansmith.plan.refs import fill, find_refs
-from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
+from plansmith.text import clip
 from plansmith_desk import charts, tables
 from plansmith_desk.files import moving, tools
 from plansmith_desk.files.moving import new_path
-from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
+from plansmith_desk.folder import (
+    Folder,
+    NoSuchFile,
+    Written,
+    check_free,
+    check_parts,
+    check_size,
+    regular,
+    stamp,
+)
 from plansmith_desk.toolset import ToolSet
 
 _MAX_BYTES: Final = 10_000_000
+# What a preview shows: letters of a text and of a picture, lines of a difference and their letters.
+_MAX_TEXT: Final = 100_000
+_MAX_PICTURE: Final = 1_000_000
+_MAX_LINES: Final = 400
+_MAX_LINE: Final = 500
+_MAX_COMPARED: Final = 1_000
 
 
 class _UnwrittenFolder(Folder):
@@ -33,9 +50,8 @@ class _UnwrittenFolder(Folder):
         self.changes: list[FileChange] = []
 
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
-        self.check_writable(name)
         check_size(name, data, most)
-        before, after = self.content(name), FileContent.of(data)
+        before, after = self.content(name, writes=True), FileContent.of(data)
         if before is not None and before != after:
             check_free(name, overwrite=overwrite)
         self.changes.append(FileChange(self.plain(name), before, after))
@@ -45,31 +61,23 @@ class _UnwrittenFolder(Folder):
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
         del make  # a file that is not there is told to `change`
-        self.check_writable(name)
-        before = self.read(name, most=most) if self._is_there(name) else None
-        data = change(before)
+        before = self.content(name, writes=True)
+        data = change(None if before is None else self.read(name, most=most))
         check_size(name, data, most)
-        was = None if before is None else FileContent.of(before)
-        self.changes.append(FileChange(self.plain(name), was, FileContent.of(data), is_edit=True))
+        after = FileContent.of(data)
+        self.changes.append(FileChange(self.plain(name), before, after, is_edit=True))
         return data
 
-    def content(self, name: str) -> FileContent | None:
-        if not self._is_there(name):
-            return None
-        with self.opened(name) as file:
-            state = os.fstat(file.fileno())
-            if state.st_size > _MAX_BYTES:
+    def content(self, name: str, *, writes: bool = False) -> FileContent | None:
+        """Returns the content of a file; refuses what a call that `writes` it would refuse."""
+        with suppress(NoSuchFile), self.parent(name, writes=writes) as (place, last):
+            state = regular(place, last, name)
+            if writes:
+                check_parts(place, last, name)
+            if state is not None and state.st_size > _MAX_BYTES:
                 return FileContent(None, state.st_size, repr(stamp(state)).encode())
-            return FileContent.of(file.read())
-
-    def check_writable(self, name: str) -> None:
-        """Refuses what the call itself would refuse to write."""
-        if self.root.joinpath(*self.parts(name)).parent.is_dir():
-            with self.parent(name, writes=True):
-                pass
-
-    def _is_there(self, name: str) -> bool:
-        return os.path.lexists(self.root.joinpath(*self.parts(name)))
+            return FileContent.of(self.read(name, most=_MAX_BYTES)) if state is not None else None
+        return None
 
 
 _WORKSPACE: Final = (tools.WRITE, tools.APPEND, tools.REPLACE)
@@ -93,7 +101,7 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
         if spec in _MOVING:
             return await asyncio.to_thread(_moved, folder, spec, values)
         await _tools(folder, spec).call(spec.name, values, Call(key="preview"))
-    except ToolFailed as failure:
+    except (ToolFailed, InputNeeded) as failure:
         return Preview(error=str(failure))
     return Preview(tuple(folder.changes), reads=spec == tables.EXPORT)
 
@@ -132,36 +140,86 @@ def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
 
 
 def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]) -> Preview:
-    old = folder.plain(str(values.get("path", "")))
-    is_folder = folder.is_folder(old)
-    if spec != moving.COPY:
-        folder.check_writable(old)
-    if spec == moving.DELETE and is_folder:
-        return Preview(moved=(old,))
-    target = "" if spec == moving.DELETE else new_path(folder, old, str(values.get("to", "")))
-    if target:
-        folder.check_writable(target)
-    if is_folder:
-        return Preview(moved=(old, target))  # its files are not shown one by one
-    content = folder.content(old)
+    path, to = str(values.get("path", "")), str(values.get("to", ""))
+    with moving.there(folder, path, to, writes=spec != moving.COPY) as old:
+        content = None if old.is_folder else folder.content(old.name)
+        gone = FileChange(old.name, content, None)
+        if spec == moving.DELETE:
+            moving.check_deleted(old)
+            return Preview((gone,) if content else (), moved=(old.name,))
+        if spec == moving.COPY:
+            moving.check_copied(old)
+        target, is_same = new_path(folder, old.name, to), False
+        with suppress(NoSuchFile), moving.entry(folder, target, writes=True) as new:
+            is_same = moving.is_same(old, new.state)
+            if new.state is not None and old.is_folder:
+                check_free(target, overwrite=False)
     if content is None:
-        raise ToolFailed(Sentence("there is no {name}", name=old))
-    gone = FileChange(old, content, None)
-    if spec == moving.DELETE:
-        return Preview((gone,), moved=(old,))
-    before = folder.content(target)
-    if before is not None and not (spec == moving.COPY and before == content):
+        return Preview(moved=(old.name, target))  # the files of a folder are not shown one by one
+    before = folder.content(target, writes=True)
+    if before is not None and not (is_same or (spec == moving.COPY and before == content)):
         check_free(target, overwrite=values.get("overwrite") is True)
     made = FileChange(target, before, content)
     changes = (gone, made) if spec == moving.MOVE else (made,)
-    return Preview(changes, moved=(old, target), reads=True)
+    return Preview(changes, moved=(old.name, target), reads=True)
 
 
-class SeenFiles:
-    """Tools that refuse a call if its files are not as the person saw them who consented to it.
+def _shown(found: Preview) -> CallPreview:
+    """Returns what a call would do to files as a person sees it: of long texts the beginning."""
+    return CallPreview(
+        files=tuple(_file_shown(each, is_moved=bool(found.moved)) for each in found.changes),
+        moved=found.moved,
+        fails=found.error,
+        seen=found.seen,
+        done=found.is_done,
+    )
 
-    A call that is made again may also find_refs them as it would leave them: by its own first try.
-    """
+
+def _file_shown(change: FileChange, *, is_moved: bool) -> FilePreview:
+    before, after = (
+        as_text(each.data) if each is not None and each.data is not None else None
+        for each in (change.before, change.after)
+    )
+    difference, text = (), ""
+    if after is not None and file_kind(change.path, after.encode()).kind == "picture":
+        text = after if len(after) <= _MAX_PICTURE else ""
+    elif change.kind == "new" and not is_moved:
+        text = (after or "")[:_MAX_TEXT]
+    elif change.kind == "changed" and before is not None and after is not None:
+        difference = _difference(before.splitlines(), after.splitlines())
+    return FilePreview(
+        path=change.path,
+        change=change.kind,
+        size_before=change.before.size if change.before is not None else None,
+        size_after=change.after.size if change.after is not None else None,
+        difference=difference,
+        text=text,
+        is_edit=change.is_edit,
+    )
+
+
+def _difference(old: list[str], new: list[str]) -> tuple[str, ...]:
+    """Returns the lines that change; of many the first, and of a long text all in between."""
+    if max(len(old), len(new)) <= _MAX_COMPARED:
+        lines = [*unified_diff(old, new, lineterm="", n=2)][2:]  # without the names of two files
+    else:
+        start = _alike(old, new)
+        end = _alike(old[start:][::-1], new[start:][::-1])
+        gone, come = old[start : len(old) - end], new[start : len(new) - end]
+        place = f"@@ -{start + 1},{len(gone)} +{start + 1},{len(come)} @@"
+        lines = [place, *(f"-{line}" for line in gone), *(f"+{line}" for line in come)]
+    cut = [clip(line, _MAX_LINE) for line in lines[:_MAX_LINES]]
+    return (*cut, "…") if len(lines) > _MAX_LINES else tuple(cut)
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """Returns how many lines are the same at the beginning."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
+class PreviewedTools:
+    """Tools that say what their calls would do to the files of a folder."""
 
     def __init__(self, source: ToolSource, root: Path) -> None:
         self._source = source
@@ -175,14 +233,10 @@ class SeenFiles:
         rehearse = getattr(self._source, "rehearse", None)
         return str(await rehearse(tool, inputs)) if rehearse is not None else None
 
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        spec = FILE_WRITERS.get(tool)
+        found = await preview(self._root, spec, inputs) if spec is not None else None
+        return await asyncio.to_thread(_shown, found) if found is not None else None
+
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        if call.seen and (spec := FILE_WRITERS.get(tool)) is not None:
-            now = await preview(self._root, spec, arguments)
-            is_done = now is not None and now.is_done and call.attempt > 1
-            if now is not None and now.seen != call.seen and not is_done:
-                names = ", ".join(each.path for each in now.changes) or tool
-                hint = Sentence("continue the run from here to look at it again")
-                raise ToolFailed(
-                    Sentence("{names} changed after you allowed this", names=names), hint=hint
-                )
         return await self._source.call(tool, arguments, call)

@@ -57,7 +57,7 @@ DELETE: Final = spec(
 )
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A name in an open folder, as people write it, and its state if it is there."""
 
     place: int
@@ -83,30 +83,25 @@ class MovingTools(ToolSet):
         )
 
     def _move(self, given: Arguments, _: Job) -> Json:
-        with self._turn, self._there(given["path"], given["to"], writes=True) as old:
+        with self._turn, there(self._folder, given["path"], given["to"], writes=True) as old:
             to = new_path(self._folder, old.name, given["to"])
-            with self._entry(to, make=True, writes=True) as new:
+            with entry(self._folder, to, make=True, writes=True) as new:
                 _move(old, new, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name}
 
     def _copy(self, given: Arguments, job: Job) -> Json:
-        with self._turn, self._there(given["path"]) as old:
-            if old.is_folder:
-                hint = Sentence("copy its files one by one")
-                raise ToolFailed(Sentence("{name} is a folder", name=old.name), hint=hint)
+        with self._turn, there(self._folder, given["path"]) as old:
+            check_copied(old, self._most)
             to = new_path(self._folder, old.name, given["to"])
             with (
                 self._folder.opened(old.name) as source,
-                self._entry(to, make=True, writes=True) as new,
+                entry(self._folder, to, make=True, writes=True) as new,
             ):
                 size = os.fstat(source.fileno()).st_size
-                if size > self._most:
-                    what = {"name": old.name, "most": self._most}
-                    raise ToolFailed(Sentence("{name} is larger than {most} bytes", **what))
                 changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
 
-    def _copied(self, source: BinaryIO, new: _Entry, job: Job, *, overwrite: bool) -> bool:
+    def _copied(self, source: BinaryIO, new: Entry, job: Job, *, overwrite: bool) -> bool:
         """Copies beside the target and renames then; the same content again changes nothing."""
         if new.state is not None:
             _check_file(new)
@@ -128,7 +123,7 @@ class MovingTools(ToolSet):
         return True
 
     def _delete(self, given: Arguments, _: Job) -> Json:
-        with self._turn, self._there(given["path"], writes=True) as old:
+        with self._turn, there(self._folder, given["path"], writes=True) as old:
             try:
                 if old.is_folder:
                     os.rmdir(old.last, dir_fd=old.place)
@@ -136,39 +131,44 @@ class MovingTools(ToolSet):
                     os.unlink(old.last, dir_fd=old.place)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    hint = Sentence("only an empty folder is deleted: delete its files first")
-                    what = Sentence("{name} is not empty", name=old.name)
-                    raise ToolFailed(what, hint=hint) from None
+                    raise _not_empty(old) from None
                 raise folders.failed(old.name, error) from None
             folders.flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
 
-    @contextmanager
-    def _there(self, name: str, to: str = "", *, writes: bool = False) -> Generator[_Entry]:
-        """Opens a file or folder that is there; refuses links, devices and databases in use."""
-        with self._entry(name.rstrip("/"), writes=writes) as entry:
-            if entry.state is None:
-                # Whether that is our own doing cannot be told: a person has to look.
-                moved = Sentence("{name} is there: was it moved already?", name=to)
-                hint = moved if to and self._folder.is_file(to) else ""
-                raise ToolFailed(Sentence("there is no {name}", name=entry.name), hint=hint)
-            if not entry.is_folder:
-                _check_file(entry)
-            elif is_protected_below(entry.state):
-                raise folders.protected(entry.name)
-            yield entry
 
-    @contextmanager
-    def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
-        plain = self._folder.plain(name)
-        with self._folder.parent(name, make=make, writes=writes) as (place, last):
-            try:
-                state = os.stat(last, dir_fd=place, follow_symlinks=False)
-            except FileNotFoundError:
-                state = None
-            except OSError as error:
-                raise folders.failed(plain, error) from None
-            yield _Entry(place, last, plain, state)
+@contextmanager
+def there(
+    folder: folders.Folder, name: str, to: str = "", *, writes: bool = False
+) -> Generator[Entry]:
+    """Opens a file or folder that is there; refuses links, devices and databases in use."""
+    with entry(folder, name.rstrip("/"), writes=writes) as found:
+        if found.state is None:
+            # Whether that is our own doing cannot be told: a person has to look.
+            moved = Sentence("{name} is there: was it moved already?", name=to)
+            hint = moved if to and folder.is_file(to) else ""
+            raise ToolFailed(Sentence("there is no {name}", name=found.name), hint=hint)
+        if not found.is_folder:
+            _check_file(found)
+        elif is_protected_below(found.state):
+            raise folders.protected(found.name)
+        yield found
+
+
+@contextmanager
+def entry(
+    folder: folders.Folder, name: str, *, make: bool = False, writes: bool = False
+) -> Generator[Entry]:
+    """Opens the folder of a name, whether something of that name is there or not."""
+    plain = folder.plain(name)
+    with folder.parent(name, make=make, writes=writes) as (place, last):
+        try:
+            state = os.stat(last, dir_fd=place, follow_symlinks=False)
+        except FileNotFoundError:
+            state = None
+        except OSError as error:
+            raise folders.failed(plain, error) from None
+        yield Entry(place, last, plain, state)
 
 
 def new_path(folder: folders.Folder, old: str, to: str) -> str:
@@ -183,15 +183,41 @@ def new_path(folder: folders.Folder, old: str, to: str) -> str:
     return into
 
 
-def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+def check_copied(old: Entry, most: int = _MAX_BYTES) -> None:
+    """Refuses to copy a folder, or a file that is too large."""
+    if old.is_folder:
+        hint = Sentence("copy its files one by one")
+        raise ToolFailed(Sentence("{name} is a folder", name=old.name), hint=hint)
+    if old.state is not None and old.state.st_size > most:
+        raise ToolFailed(Sentence("{name} is larger than {most} bytes", name=old.name, most=most))
+
+
+def check_deleted(old: Entry) -> None:
+    """Refuses to delete a folder in which something is."""
+    if old.is_folder:
+        handle = os.open(old.last, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=old.place)
+        try:
+            with os.scandir(handle) as inside:
+                if any(inside):
+                    raise _not_empty(old)
+        finally:
+            os.close(handle)
+
+
+def _not_empty(folder: Entry) -> ToolFailed:
+    hint = Sentence("only an empty folder is deleted: delete its files first")
+    return ToolFailed(Sentence("{name} is not empty", name=folder.name), hint=hint)
+
+
+def _move(old: Entry, new: Entry, *, overwrite: bool) -> None:
     # On a disk that does not tell letter cases apart both names may be one entry.
     only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
     try:
         if new.state is None and not old.is_folder:
             _link(old, new)
-        elif new.state is None or (only and _is_same(old, new.state)):
+        elif new.state is None or (only and is_same(old, new.state)):
             os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
-        elif _is_same(old, new.state):
+        elif is_same(old, new.state):
             # An earlier attempt gave it the new name and ended before it took the old one away.
             os.unlink(old.last, dir_fd=old.place)
         else:
@@ -211,7 +237,7 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
     folders.flush(old.place, old.name)
 
 
-def _link(old: _Entry, new: _Entry) -> None:
+def _link(old: Entry, new: Entry) -> None:
     """Gives a file its new name, then takes the old one away.
 
     A link, and not a rename, fails where somebody took the name meanwhile.
@@ -220,7 +246,7 @@ def _link(old: _Entry, new: _Entry) -> None:
     places = {"src_dir_fd": old.place, "dst_dir_fd": new.place}
     os.link(old.last, new.last, **places, follow_symlinks=False)
     states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
-    if not all(_is_same(old, state) for state in states):
+    if not all(is_same(old, state) for state in states):
         os.unlink(new.last, dir_fd=new.place)
         hint = Sentence("try it again")
         raise ToolFailed(Sentence("{name} changed meanwhile", name=old.name), hint=hint)
@@ -231,13 +257,14 @@ def _link(old: _Entry, new: _Entry) -> None:
         raise
 
 
-def _check_file(entry: _Entry) -> None:
+def _check_file(entry: Entry) -> None:
     """Refuses what is no file, and a database with changes that wait beside it."""
     folders.regular(entry.place, entry.last, entry.name)
     folders.check_parts(entry.place, entry.last, entry.name)
 
 
-def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
+def is_same(entry: Entry, state: os.stat_result | None) -> bool:
+    """Tells whether a state is that of the same file, which has two names then."""
     if entry.state is None or state is None or not os.path.samestat(entry.state, state):
         return False
     # The number of a file that was removed goes to the next one that is made.

@@ -154,6 +154,5 @@ class PreviewExecutor(Executor):
         return found
 
 
-def _touched(shown: CallPreview) -> tuple[str, ...]:
-    files = (each.path for each in shown.files)
-    return (*shown.touches, *files, *shown.moved)
+def _touched(shown: CallPreview) -> set[str]:
+    return {*shown.touches, *(each.path for each in shown.files), *shown.moved}
