@@ -11,13 +11,12 @@ import type { Shown } from "../live/preview";
 import { Icon } from "../ui/icons";
 import { Button, ErrorNote, Grow, Loading, useAction } from "../ui/parts";
 import { nameIn, stepName } from "../views/steptext";
-import { bytes, number, t } from "../words/words";
-import { Change, Sources, WouldFail, written } from "./consent";
-import { FileView } from "./fileview";
+import { number, t } from "../words/words";
+import { ShownCall, WouldFail, textOf } from "./callpreview";
+import { Change, Sources, written } from "./consent";
 import { Result } from "./result";
 import { inBrief } from "./shape";
-import { UnifiedDiff } from "./textdiff";
-import type { CallPreview, FileKind, PreviewedCall } from "./types";
+import type { PreviewedCall } from "./types";
 
 const AT_ONCE = 100;
 const rootOf = (name: string): string => name.split("/")[0]!;
@@ -126,7 +125,7 @@ function Call({ run, plan, shown, call, bare = false }: Props & { call: Previewe
     <article class={`ahead-call ${off ? "off" : ""}`} aria-label={name}>
       {!bare && <div class="head-line"><Tick shown={shown} calls={[call]} label={t("ahead.do", { name })} /><h3>{name}</h3> <code>{call.callee}</code>{off && <span class="chip minus">{t("ahead.leftOut")}</span>}</div>}
       {call.sources && call.sources.length > 0 && <Sources run={run.id} plan={plan} part="plan" sources={call.sources} />}
-      {own ? <p class="note change">{t("ahead.mine", { names: Object.keys(own).join(", ") })}</p> : call.shown && <Told run={run.id} call={call} shown={call.shown} />}
+      {own ? <p class="note change">{t("ahead.mine", { names: Object.keys(own).join(", ") })}</p> : call.shown && <ShownCall shown={call.shown} address={(path) => runPath(run.id, `/preview/${call.step.split("/").map(encodeURIComponent).join("/")}?path=${encodeURIComponent(path)}`)} />}
       <Inputs inputs={inputs} told={own ? "" : textOf(call.shown)} />
       {call.times !== undefined && call.times > 1 && <p class="dim small">{t("ahead.times", { times: call.times })}</p>}
       {changing ? <Change values={inputs} names={Object.keys(inputs)} busy={false} yes={t("ahead.useMine")} preview={null} onBack={() => setChanging(false)} onSend={(body) => put({ ...own, ...body.change })} /> : (
@@ -138,38 +137,6 @@ function Call({ run, plan, shown, call, bare = false }: Props & { call: Previewe
     </article>
   );
 }
-
-// What the tool says that the call would do.
-function Told({ run, call, shown }: { run: string; call: PreviewedCall; shown: CallPreview }): JSX.Element {
-  const { text, rows = [], count = 0, files = [], moved = [], fails } = shown;
-  const [from, to] = moved;
-  return (
-    <>
-      {fails && <WouldFail why={fails} />}
-      {from && <p><Icon name="note" /> {to ? t("consent.move", { path: from, to }) : t("ahead.deletes", { path: from })}</p>}
-      {text && <div class="sheet"><p class="pre">{text}</p></div>}
-      {rows.length > 0 && <Result value={rows} label={t("result.table")} />}
-      {count > rows.length && <p class="dim small">{t("ahead.rows", { count: number(count), some: number(rows.length) })}</p>}
-      {files.map((file) => {
-        const size = [file.size_before, file.size_after].filter((each) => each !== undefined).map(bytes).join(" → ");
-        return (
-          <figure class="file-change" key={file.path}>
-            <figcaption><code>{file.path}</code> <span class={`chip ${file.change === "deleted" ? "minus" : file.change === "new" ? "plus" : ""}`}>{t(`consent.is.${file.change}`)}</span> <span class="dim small">{size}</span></figcaption>
-            {file.difference?.length ? <UnifiedDiff lines={file.difference} label={t("consent.view.changes")} />
-              : file.text ? <FileView path={file.path} kind={kindOf(file.path)} text={file.text} address={runPath(run, `/preview/${call.step.split("/").map(encodeURIComponent).join("/")}?path=${encodeURIComponent(file.path)}`)} />
-                : (file.change === "new" || file.change === "changed") && <p class="dim">{t("files.noPreview")}</p>}
-          </figure>
-        );
-      })}
-    </>
-  );
-}
-
-const KINDS: Record<string, FileKind> = { svg: "picture", md: "markdown", markdown: "markdown", csv: "table", tsv: "table", json: "json" };
-const kindOf = (path: string): FileKind => KINDS[path.toLowerCase().replace(/^.*\./, "")] ?? "text";
-
-const textOf = (shown: CallPreview | null | undefined): string =>
-  [shown?.text, ...(shown?.files ?? []).flatMap((each) => [each.path, each.text])].filter(Boolean).join("\n");
 
 // All values that the call would get; what is read above to its last letter is folded.
 function Inputs({ inputs, told }: { inputs: Record<string, Json>; told: string }): JSX.Element {

@@ -13,29 +13,14 @@ export interface RunFile {
   kind: FileKind;
 }
 
-export interface FilePreview {
-  path: string;
-  change: "new" | "changed" | "same" | "deleted";
-  size_before: number | null;
-  size_after: number | null;
-  kind: FileKind;
-  before: string | null;
-  after: string | null;
-}
-
-// What a call would do to files; `seen` goes back with the answer.
-export interface FilesPreview {
-  files: FilePreview[] | null;
-  seen: string;
-  would_fail: string;
-}
+// What the tool of a call shows; `seen` goes back with the answer.
+export interface Looked { now: CallPreview | null; seen: string }
 
 // A question with everything that it is about; of a call that a person approved, also what was seen then.
-export interface WholeQuestion extends Question, FilesPreview {
+export interface WholeQuestion extends Question, Looked {
   values: Record<string, Json> | null;
   can_change: boolean;
   previewed: PreviewedCall | null;
-  now: CallPreview | null;
 }
 
 // What a tool says that a call would do. What is at its default is left out.
@@ -43,7 +28,7 @@ export interface CallPreview {
   text?: string;
   rows?: JsonObject[];
   count?: number;
-  files?: { path: string; change: FilePreview["change"]; size_before?: number; size_after?: number; difference?: string[]; text?: string; is_edit?: boolean }[];
+  files?: { path: string; change: "new" | "changed" | "same" | "deleted"; size_before?: number; size_after?: number; difference?: string[]; text?: string; is_edit?: boolean }[];
   moved?: string[];
   fails?: string;
 }

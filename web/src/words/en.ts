@@ -275,7 +275,6 @@ export const en = {
   "consent.is.same": "unchanged",
   "consent.is.deleted": "deleted",
   "consent.view.changes": "Changes",
-  "consent.view.after": "Afterwards",
   "consent.asShown": "As shown above ({count} characters)",
   "consent.wouldFail": "This call would fail:",
   "consent.allow": "Allow once",

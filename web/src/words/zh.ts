@@ -277,7 +277,6 @@ export const zh: Words = {
   "consent.is.same": "不变",
   "consent.is.deleted": "删除",
   "consent.view.changes": "改动",
-  "consent.view.after": "改动之后",
   "consent.asShown": "同上（{count} 个字符）",
   "consent.wouldFail": "这次调用会失败：",
   "consent.allow": "允许这一次",

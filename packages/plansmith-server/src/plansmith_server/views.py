@@ -357,12 +357,14 @@ def _review(run: Run) -> JsonObject | None:
     """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
         return None
-    reasons: Sequence[str] | None = run.review_reasons
-    if reasons is None and is_undecided(run):
-        reasons = [Sentence("review.undecided")]
-    if reasons is None:
+    if run.review_reasons is not None:
+        reasons = run.review_reasons
+    elif is_undecided(run):
+        reasons = (Sentence("review.undecided"),)
+    else:
         return None
-    return {"asked": awaits_review(run), "hash": run.plan.hash, "reasons": reasons}
+    asked = run.review_reasons is None or awaits_review(run)
+    return {"asked": asked, "hash": run.plan.hash, "reasons": reasons}
 
 
 def awaits_review(run: Run) -> bool:

@@ -22,12 +22,12 @@ from plansmith.runs.service import RunService
 from plansmith.schedules.schedule import failures_in_a_row
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.routes import files
-from plansmith_server.routes.files import work_files
+from plansmith_server.errors import not_found
+from plansmith_server.routes.previews import previewed_file
 from plansmith_server.routes.tools import waiting_tools
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import require_scope
-from plansmith_server.views import QuestionView, RunView, awaits_review, question_view
+from plansmith_server.views import JsonObject, QuestionView, RunView, awaits_review, question_view
 
 _YOU_DECIDE: Final = {
     "en": "You decide, and write down what you decided among the assumptions.",
@@ -35,16 +35,22 @@ _YOU_DECIDE: Final = {
 }
 
 
-class QuestionWhole(QuestionView, files.FilesPreview):
+class ShownCall(BaseModel):
+    """What the tool of a call shows that it would do; `seen` is to be sent with the answer."""
+
+    now: CallPreview | None
+    seen: str
+
+
+class QuestionWhole(QuestionView, ShownCall):
     """A question with the full values of the call that it is about.
 
-    `previewed` is the call as a person approved it, and `now` what its tool shows instead.
+    `previewed` is that call as a person approved it before.
     """
 
     values: dict[str, Any] | None
     can_change: bool
     previewed: PreviewedCall | None
-    now: CallPreview | None
 
 
 class Inbox(BaseModel):
@@ -109,46 +115,73 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
 
 
 async def _consent(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBody) -> Json:
-    """Returns a consent with what was seen of the files: the call itself looks at them again."""
-    own = None
+    """Returns a consent with what was seen: the call itself looks at it again."""
+    values, own = await d.consent_values(ask.runs.store, asked), None
     if given.change is not None:
         require_scope(ask.request.scope, "approve")
         own = await d.changed_values(ask.runs.store, asked, given.change)
-    if given.seen:
-        await files.require_as_seen(ask.runs, run, asked, given.seen, own)
-    if own is None:
-        return allow_seen(given.seen)
-    found = await work_files(ask.runs).consent_preview(run, asked, own)
-    return allow_seen(found.seen if found else "", own)
+    now = [await _shown(ask.runs, run, asked, each) for each in (own, values) if each is not None]
+    # Somebody with own values may have looked at what these do, or only at what was asked about.
+    if given.seen and any(now) and given.seen not in {each.hash for each in now if each}:
+        paths = [file.path for each in now[:1] if each for file in each.files]
+        why = Sentence("{names} changed after you looked", names=paths or [asked.callee])
+        raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
+    return allow_seen(now[0].hash if own and now[0] else given.seen, own)
 
 
 @route("GET /v1/runs/{id}/questions/{question:path}", "look", answer=QuestionWhole)
 async def question(ask: Ask, *, path: b.Text = "") -> Answer:
     """Shows a question, of a call with all its values; or a file as that call would write it."""
-    run, asked = await files.open_question(ask)
-    found = await work_files(ask.runs).consent_preview(run, asked)
-    if path:
-        return files.previewed_file(found, path)
+    run, asked = await _open_question(ask)
     values = await d.consent_values(ask.runs.store, asked)
+    now = await _shown(ask.runs, run, asked, values)
+    if path:
+        return previewed_file(now, path)
+    shown = await load_preview(ask.runs.store, run) if run.approved else None
+    calls = {each.step: each.to_json() for each in shown.calls} if shown else {}
     rule = ask.runs.intake.policy.second_person
-    can_change = values is not None and d.may_change_values(run, asked, rule)
-    before, now = await _seen(ask.runs, run, asked, values)
-    details = {"values": values, **files.preview_view(found), "can_change": can_change}
-    return {**question_view(run, asked), **details, "previewed": before, "now": now}
+    return {
+        **question_view(run, asked),
+        **_shown_view(now),
+        "values": values,
+        "can_change": values is not None and d.may_change_values(run, asked, rule),
+        "previewed": calls.get(asked.step or ""),
+    }
 
 
-async def _seen(
+@route(
+    "POST /v1/runs/{id}/questions/{question:path}",
+    "approve",
+    answer=ShownCall,
+    example={"change": {"path": "june.md"}},
+)
+async def with_values(ask: Ask, *, change: dict[str, Json]) -> Answer:
+    """Shows what a call that asks for consent would do with values of one's own."""
+    run, asked = await _open_question(ask)
+    own = await d.changed_values(ask.runs.store, asked, change)
+    return _shown_view(await _shown(ask.runs, run, asked, own))
+
+
+async def _open_question(ask: Ask) -> tuple[Run, e.QuestionAsked]:
+    """Returns the open question in the path; raises 404 if there is none."""
+    run, name = await ask.state.run(ask.run), ask.path("question")
+    if name not in run.questions:
+        raise not_found("question", name)
+    return run, run.questions[name]
+
+
+async def _shown(
     runs: RunService, run: Run, asked: e.QuestionAsked, values: dict[str, Json] | None
-) -> tuple[Json, Json]:
-    """Returns a call as it was approved in a preview, and what its tool would do now."""
-    shown = await load_preview(runs.store, run) if values is not None and run.approved else None
-    calls = {each.step: each for each in shown.calls} if shown is not None else {}
-    before = calls.get(asked.step or "")
-    if before is None or values is None or run.plan is None:
-        return None, None
-    unit = named_unit(run.plan, before.step, run.templates)
-    now = await (await runs.registry.callees()).preview(unit, values) if unit else None
-    return before.to_json(), now.to_json() if now is not None else None
+) -> CallPreview | None:
+    """Returns what the call of a question would do, where its tool says so."""
+    if values is None or run.plan is None or not runs.journals.is_here(run.folder):
+        return None
+    unit = named_unit(run.plan, asked.step or "", run.templates)
+    return await (await runs.registry.callees()).preview(unit, values) if unit else None
+
+
+def _shown_view(now: CallPreview | None) -> JsonObject:
+    return {"now": now and now.to_json(), "seen": now.hash if now else ""}
 
 
 @route("GET /v1/inbox", "look", answer=Inbox)

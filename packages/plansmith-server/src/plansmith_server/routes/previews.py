@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from plansmith.engine.journal import load_preview
-from plansmith.plan.preview import OpenCall, Preview, PreviewedCall
+from plansmith.plan.preview import CallPreview, OpenCall, Preview, PreviewedCall
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith_server import bodies as b
@@ -57,10 +58,16 @@ async def show(ask: Ask, *, after: b.Number = 0, limit: b.Page = 100) -> Answer:
 async def file(ask: Ask, *, path: b.Short) -> Answer:
     """Returns a new file, or the source of a picture, as a previewed call would write it."""
     found = await _preview(ask.state, await ask.state.run(ask.run))
-    for call in found.calls:
-        for each in call.shown.files if call.shown and call.step == ask.path("step") else ():
-            if each.path == path and each.text:
-                return file_response(path, each.text.encode())
+    calls = {each.step: each for each in found.calls}
+    call = calls.get(ask.path("step"))
+    return previewed_file(call.shown if call else None, path)
+
+
+def previewed_file(shown: CallPreview | None, path: str) -> Response:
+    """Returns a file as a call would write it, as far as its tool shows it."""
+    for each in shown.files if shown else ():
+        if each.path == path and each.text:
+            return file_response(path, each.text.encode())
     raise not_found("file", path)
 
 
