@@ -31,6 +31,7 @@ from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
 from plansmith_desk.charts import ChartTools
+from plansmith_desk.files.changes import PreviewedTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
 from plansmith_server.ops.logs import Log
@@ -241,8 +242,8 @@ async def serve(folder: Path, port: int) -> None:
         url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    files = [FileTools(work), WorkspaceTools(work), TableTools(work), ChartTools(work)]
-    tools = [stage, *files]
+    writers = (WorkspaceTools(work), TableTools(work), ChartTools(work))
+    tools = [stage, FileTools(work), *(PreviewedTools(each, work) for each in writers)]
     helps = (folder / "stand-in").exists()
     agents = [Helper()] if helps else []
     parts: dict[str, Any] = {"model": Player(stage), "tools": tools, "agents": agents}
