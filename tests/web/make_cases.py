@@ -291,7 +291,7 @@ async def previewed() -> list[e.Event]:
     )
     await app.preview(run, by="ada")
     await app.preview(run, given={"a": {"list": [7]}}, by="ada")
-    found = (await app.preview(run, by="ada")).preview
+    found = (await app.preview(run, fresh=True, by="ada")).preview
     assert found is not None
     await app.decide(run.id, approve=found.hash, leave_out=["m/1"], fresh=True, by="ada")
     await app.run(run.id)

@@ -217,24 +217,25 @@ function reset(steps: Record<string, StepState>, again: (name: string, step: Ste
     !again(name, step) ? [[name, step]] : name.includes("/") ? [] : [[name, newStep()]]));
 }
 
-// Results are given in place of those of steps that read; what was given before is read again.
+// Results are given in place of those of steps that read. A fresh preview forgets what an earlier one read.
 function previewStarted(run: RunState, body: Body, event: Event): Partial<RunState> {
   const given = (body["given"] as Record<string, string> | undefined) ?? {};
-  const before = Object.keys(run.steps).filter((name) => run.steps[name]!.given_by);
-  const again = downstream(run.plan ? needs(run.plan) : {}, [...Object.keys(given), ...before]);
-  const steps = reset(triedAgain(run.steps), (name) => again.has(name.split("/")[0]!));
+  const again = downstream(run.plan ? needs(run.plan) : {}, Object.keys(given));
+  const kept = body["fresh"] ? reset(run.steps, hasRun) : run.steps;
+  const steps = reset(triedAgain(kept), (name) => again.has(name.split("/")[0]!));
   const { kind, name } = event.by;
   const given_by = (kind === "program" ? `program ${name ?? ""}`.trim() : name) || kind;
   for (const [step, result_hash] of Object.entries(given)) steps[step] = { ...newStep(), status: "done", result_hash, given_by, finished_at: event.at };
   return { steps, previewing: text(body, "hash"), preview: null };
 }
 
+const hasRun = (_: string, step: StepState): boolean => step.attempts > 0 || step.rule !== "" || step.given_by !== "";
+
 // Whoever approved the plan alone has not seen what was given in place of results.
 function beforeStart(run: RunState): Record<string, StepState> {
   const seen = run.preview_approved;
   const forgets = run.reads_again || (!seen && Object.values(run.steps).some((step) => step.given_by));
-  const ran = (_: string, step: StepState): boolean => step.attempts > 0 || step.rule !== "" || (step.given_by !== "" && !seen);
-  return triedAgain(forgets ? reset(run.steps, ran) : run.steps);
+  return triedAgain(forgets ? reset(run.steps, (name, step) => hasRun(name, step) && !(seen && step.given_by)) : run.steps);
 }
 
 function asked(run: RunState, body: Body): Partial<RunState> {

@@ -29,29 +29,31 @@ export function PlanPreview({ run, shown, error }: { run: RunView; shown: Shown 
   const { plan } = run;
   const changes = run.effects.write + run.effects.final > 0;
   if (!plan || !changes || run.problems.some((each) => each.severity === "error")) return null;
-  const make = (given: Record<string, Json>): void => action.act(() => post(runPath(run.id, "/preview"), { given }));
+  const make = (body: Making): void => action.act(() => post(runPath(run.id, "/preview"), body));
   const making = run.previewing !== "" || action.busy;
   return (
     <section class="ahead" aria-labelledby={title} aria-busy={making}>
       <div class="line"><h2 id={title}>{t("ahead.title")}</h2>
         {shown && <span class="dim">{counted(shown.calls, shown)}</span>}</div>
       <ErrorNote error={action.error ?? error} />
-      {making ? <Making run={run} plan={plan} />
+      {making ? <Reading run={run} plan={plan} />
         : shown ? <Calls run={run} plan={plan} shown={shown} onMake={make} />
           : run.preview ? <Loading />
-            : <div class="actions"><Button icon="reviewing" onClick={() => make(givenOf(run))}>{t("ahead.show")}</Button><span class="dim small">{t("ahead.showWhy")}</span></div>}
+            : <div class="actions"><Button icon="reviewing" onClick={() => make({})}>{t("ahead.show")}</Button><span class="dim small">{t("ahead.showWhy")}</span></div>}
     </section>
   );
 }
 
-function Making({ run, plan }: { run: RunView; plan: Plan }): JSX.Element {
+function Reading({ run, plan }: { run: RunView; plan: Plan }): JSX.Element {
   const going = plan.steps.filter((step) => run.steps[step.id]?.status === "running").map(stepName);
   return <p class="loading" role="status">{t("ahead.making")} {going.join(", ")}</p>;
 }
 
+// Results that are not read but given; what was read before may be forgotten.
+interface Making { given?: Record<string, Json>; fresh?: boolean }
 interface Props { run: RunView; plan: Plan; shown: Shown }
 
-function Calls({ run, plan, shown, onMake }: Props & { onMake: (given: Record<string, Json>) => void }): JSX.Element {
+function Calls({ run, plan, shown, onMake }: Props & { onMake: (body: Making) => void }): JSX.Element {
   const groups = useMemo(() => grouped(shown.calls), [shown.calls]);
   const given = givenOf(run);
   const failed = plan.steps.filter((step) => run.steps[step.id]?.status === "failed");
@@ -60,11 +62,11 @@ function Calls({ run, plan, shown, onMake }: Props & { onMake: (given: Record<st
     <>
       {Object.keys(given).map((name) => (
         <div class="note change" key={name}><p>{t("ahead.given", { step: nameIn(plan, name), by: run.steps[name]!.given_by })} <b>{inBrief(given[name])}</b></p>
-          <Button onClick={() => onMake(Object.fromEntries(Object.entries(given).filter(([each]) => each !== name)))}>{t("ahead.real")}</Button></div>
+          <Button onClick={() => onMake({ fresh: true, given: Object.fromEntries(Object.entries(given).filter(([each]) => each !== name)) })}>{t("ahead.real")}</Button></div>
       ))}
       {failed.map((step) => (
         <div class="note bad" key={step.id}><Icon name="error" /><p>{t("ahead.failed", { step: stepName(step), error: run.steps[step.id]!.error })}</p>
-          <Button onClick={() => onMake(given)}>{t("app.retry")}</Button></div>
+          <Button onClick={() => onMake({})}>{t("app.retry")}</Button></div>
       ))}
       {groups.length === 0 && shown.open.length === 0 && <p>{t("ahead.nothing")}</p>}
       {groups.map((group) => group[0]!.step.includes("/")
@@ -189,7 +191,7 @@ function Items({ run, plan, shown, calls }: Props & { calls: PreviewedCall[] }):
 }
 
 // What was read for the preview, and what would follow if one result were another.
-function Reads({ run, plan, onMake }: { run: RunView; plan: Plan; onMake: (given: Record<string, Json>) => void }): JSX.Element | null {
+function Reads({ run, plan, onMake }: { run: RunView; plan: Plan; onMake: (body: Making) => void }): JSX.Element | null {
   const read = plan.steps.filter((step) => run.steps[step.id]?.status === "done" && run.effects.by_step[step.id] === "read" && !run.steps[step.id]!.reused_from);
   if (read.length === 0) return null;
   const some = read.filter((step) => !run.steps[step.id]!.clipped);
@@ -203,7 +205,7 @@ function Reads({ run, plan, onMake }: { run: RunView; plan: Plan; onMake: (given
   );
 }
 
-function WhatIf({ run, steps, onMake }: { run: RunView; steps: Step[]; onMake: (given: Record<string, Json>) => void }): JSX.Element {
+function WhatIf({ run, steps, onMake }: { run: RunView; steps: Step[]; onMake: (body: Making) => void }): JSX.Element {
   const id = useId();
   const [name, setName] = useState(steps[0]!.id);
   const known = run.steps[name]?.result ?? null;
@@ -215,7 +217,7 @@ function WhatIf({ run, steps, onMake }: { run: RunView; steps: Step[]; onMake: (
       <div class="field"><label for={id}>{t("ahead.resultOf")}</label>
         <select id={id} value={name} onChange={(event) => setName(event.currentTarget.value)}>{steps.map((step) => <option key={step.id} value={step.id}>{stepName(step)}</option>)}</select></div>
       <div class="field"><label for={`${id}-value`}>{t("ahead.wouldBe")}</label><Grow id={`${id}-value`} mono value={text} onInput={(now) => setTexts({ ...texts, [name]: now })} /></div>
-      <div class="actions"><Button onClick={() => onMake({ ...givenOf(run), [name]: typed(text) })}>{t("ahead.follow")}</Button></div>
+      <div class="actions"><Button onClick={() => onMake({ given: { [name]: typed(text) } })}>{t("ahead.follow")}</Button></div>
     </details>
   );
 }

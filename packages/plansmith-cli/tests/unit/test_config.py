@@ -120,7 +120,7 @@ def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_p
         ("[run.per_tool]\nx = 0", "run.per_tool.x must be at least 1 (got 0)"),
         ("[run]\nwidth = 1.5", "run.width must be a whole number (got 1.5)"),
         ("[run]\nwidth = true", "run.width must be a whole number (got true)"),
-        ("[plan]\ntriage = 1", "plan.triage must be true or false (got 1)"),
+        ("[planner]\ntriage = 1", "planner.triage must be true or false (got 1)"),
         ("[run]\nper_tool = 3", "run.per_tool must be a table (got 3)"),
         ("[run]\ndata = 'no'", "run.data must be 'show', 'ask' or 'deny' (got \"no\")"),
         ("[budget]\nmoney = 0", "budget.money must be more than 0 (got 0)"),

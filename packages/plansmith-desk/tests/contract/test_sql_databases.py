@@ -18,6 +18,7 @@ import pytest
 from tests.postgres import Server
 from tests.waiting import until
 
+from plansmith import CallPreview
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call
 from plansmith_desk.sql import SqlTools
@@ -300,6 +301,40 @@ async def test_writing_needs_a_tool_that_was_asked_for(own_place: Place) -> None
         with pytest.raises(ToolFailed):
             await use(source, "execute", statement=statement)
     assert await count(own_place) == 290
+
+
+async def test_a_preview_shows_the_rows_that_a_statement_would_change(own_place: Place) -> None:
+    source = tools_of(own_place, writable=["shop"])
+
+    async def look(statement: str, *parameters: Any) -> CallPreview:
+        inputs: dict[str, Any] = {"statement": statement, "parameters": [*parameters]}
+        found = await source.preview("sql.execute", inputs)
+        assert found is not None
+        return found
+
+    zero = f"UPDATE Orders SET amount = 0 WHERE id <= {own_place.mark};"
+    few, all_of_them = await look(zero, 2), await look(zero, 300)
+    assert [{k: each[k] for k in ("id", "amount")} for each in few.rows] == [
+        {"id": 1, "amount": 0},
+        {"id": 2, "amount": 0},
+    ]
+    assert (few.count, few.touches, few.fails) == (2, ("shop.orders",), "")
+    assert (all_of_them.count, len(all_of_them.rows)) == (300, 50)
+    assert (await look("DELETE FROM orders WHERE id = 7 RETURNING id")).rows == ({"id": 7},)
+    if own_place.server is None:  # there the role may make no tables
+        made = await look("CREATE TABLE IF NOT EXISTS more (a INTEGER)")
+        assert (made.rows, made.touches) == ((), ("shop.more",))
+    chance = "INSERT INTO orders SELECT 1000, 1, 100 * random() FROM customers WHERE id = 1"
+    assert (await look(chance)).hash == (await look(chance)).hash
+    assert await source.preview("sql.query", {"query": "SELECT 1"}) is None
+    for wrong in ("DELETE FROM nowhere", "DELETE FROM orders; DELETE FROM orders", "COMMIT; x"):
+        with pytest.raises(ToolFailed):
+            await look(wrong)
+    # Nothing of that was kept.
+    assert (await count(own_place), len((await use(source, "tables"))["tables"])) == (300, 3)
+    assert await look(zero, 2) == few
+    await use(source, "execute", statement="UPDATE orders SET customer = 1 WHERE id = 2")
+    assert (await look(zero, 2)).hash != few.hash
 
 
 async def test_a_change_whose_commit_was_not_answered_may_have_been_made(

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.flow.smiths import Script, plan_of
+from tests.flow.smiths import Script, approved, plan_of, smith
 
-from plansmith import AgentSpec, Effect, Plan, Plansmith, ToolSpec, check_plan, tool
+from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus, ToolSpec, check_plan, tool
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Message, Usage
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith.tools.functions import FunctionTools
 from plansmith_planner.context.background import Background
@@ -193,6 +194,18 @@ async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script
 async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) -> None:
     planned = await run(scripted(ModelBusy("cut"), ModelBusy("cut"), GOOD))
     assert not plan_of(planned).degraded
+
+
+@pytest.mark.parametrize(("ask", "mode"), [("writes", "review"), ("always", "")])
+async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
+    scripted: Script, ask: Any, mode: str
+) -> None:
+    model = scripted({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
+    app, tools = smith(model=model, policy=ReviewPolicy(ask=ask))
+    run = await app.plan("look", mode=mode)
+    assert (run.status, tools.calls) == (RunStatus.REVIEWING, [])
+    assert (await approved(app, run)).status is RunStatus.DONE
+    assert len(tools.calls) == 1
 
 
 async def test_missing_arguments_become_questions_and_wrong_types_are_mended(

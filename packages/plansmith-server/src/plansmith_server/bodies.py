@@ -162,9 +162,13 @@ class PlanQuery(Input):
 
 
 class NewPreview(Input, json_schema_extra=_example(given={"weather": {"degrees": 3}})):
-    """Results that stand in for those of steps that only read, by step."""
+    """Results that stand in for those of steps that only read, by step.
+
+    `fresh` forgets what was read, and given, for an earlier preview.
+    """
 
     given: dict[str, Json] = {}
+    fresh: Flag = False
 
 
 class Decision(Input, json_schema_extra=_example(approve=_HASH)):

@@ -235,6 +235,8 @@ class Plansmith:
         request: str | Plan | Run,
         *,
         given: Mapping[str, Json] | None = None,
+        only: Sequence[str] = (),
+        fresh: bool = False,
         by: Who = "",
         **options: Any,
     ) -> Run:
@@ -246,6 +248,8 @@ class Plansmith:
         Args:
             request: The request in words, a plan, or a run whose plan waits for approval.
             given: Results that stand in for those of steps that read, to see what would follow.
+            only: Executes only these steps, and what they need.
+            fresh: Reads again what an earlier preview has read, and forgets what it was given.
             **options: Any field of `RunOptions`, if the request is in words.
 
         Raises:
@@ -259,13 +263,13 @@ class Plansmith:
         """
         if isinstance(request, str):
             run = await self.plan(request, by=by, **options)
-            if run.preview is not None and not given:
+            if run.preview is not None and not (given or only):
                 return run
         elif isinstance(request, Plan):
             run = await self.submit(request, by=by)
         else:
             run = request
-        return await self.runs.preview(run.id, given=given, by=by)
+        return await self.runs.preview(run.id, given=given, only=only, fresh=fresh, by=by)
 
     async def check(self, plan: Plan) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates.

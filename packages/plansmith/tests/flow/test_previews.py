@@ -10,6 +10,7 @@ from plansmith import CallPreview, Limits, Plan, Plansmith, Refused, Run, RunSta
 from plansmith.errors import EventMisfit, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of
+from plansmith.plan.ids import root_of
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.timing import make_timing
 from plansmith.review.settings import ReviewPolicy
@@ -205,6 +206,19 @@ async def test_what_if_shows_what_would_follow_and_the_report_says_who_gave_it()
     assert office.ordered == [8]
     assert run.steps["stock"].given_by == "ann"
     assert office.reads == 1
+
+
+async def test_one_step_runs_alone_and_a_fresh_preview_forgets_what_was_given() -> None:
+    office = Office()
+    run = await seen(office, given={"stock": 8}, only=["stock"])
+    assert (office.reads, calls(run)) == (0, {})
+    run = await office.smith().preview(run, only=["order"], by="ann")
+    assert (office.reads, calls(run)) == (0, {"order": {"count": 8}})
+    run = await office.smith().preview(run, only=["order"], fresh=True, by="ann")
+    assert (office.reads, calls(run)) == (1, {"order": {"count": 3}})
+    run = await approved(office, run)
+    assert office.ordered == [3]
+    assert {root_of(each.step or "") for each in run.questions.values()} == {"each", "boss"}
 
 
 @pytest.mark.parametrize("given", [{"order": {"number": 1}}, {"nothing": 1}])

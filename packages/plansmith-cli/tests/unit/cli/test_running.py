@@ -241,12 +241,6 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     assert not list(cli.folder.glob("*.txt"))
 
 
-def test_only_reads_that_have_a_result_are_said_to_be_made_already(cli: Cli) -> None:
-    (cli.folder / "may.txt").write_text("an invoice\n", encoding="utf-8")
-    words = ("ask", "Which files here mention invoices?", "--model", "rules", "--yes-read-only")
-    assert "already read" not in cli(*words, code=0, err="Approved by --yes-read-only").err
-
-
 def test_events_are_lines_of_json(cli: Cli) -> None:
     out = cli("run", cli.write(LOOK), *PY, "--jsonl", code=0).out
     events = [json.loads(line) for line in out.splitlines()]

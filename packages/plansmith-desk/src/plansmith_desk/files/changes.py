@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -34,12 +35,10 @@ from plansmith_desk.folder import (
 from plansmith_desk.toolset import ToolSet
 
 _MAX_BYTES: Final = 10_000_000
-# What a preview shows: letters of a text and of a picture, lines of a difference and their letters.
-_MAX_TEXT: Final = 100_000
-_MAX_PICTURE: Final = 1_000_000
-_MAX_LINES: Final = 400
-_MAX_LINE: Final = 500
-_MAX_COMPARED: Final = 1_000
+# A preview shows so many letters of a text, and so many lines and letters of each of a difference;
+# it looks at so many bytes, and compares so many lines.
+_MAX_TEXT, _MAX_LINES, _MAX_LINE = 100_000, 400, 500
+_MAX_SIZE, _MAX_COMPARED = 1_000_000, 1_000
 
 
 class _UnwrittenFolder(Folder):
@@ -52,8 +51,9 @@ class _UnwrittenFolder(Folder):
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         check_size(name, data, most)
         before, after = self.content(name, writes=True), FileContent.of(data)
-        if before is not None and before != after:
-            check_free(name, overwrite=overwrite)
+        if before != after:
+            check_free(name, overwrite=overwrite or before is None)
+            self.check_parts(name)
         self.changes.append(FileChange(self.plain(name), before, after))
         return Written(created=before is None, changed=before != after)
 
@@ -62,6 +62,7 @@ class _UnwrittenFolder(Folder):
     ) -> bytes:
         del make  # a file that is not there is told to `change`
         before = self.content(name, writes=True)
+        self.check_parts(name)
         data = change(None if before is None else self.read(name, most=most))
         check_size(name, data, most)
         after = FileContent.of(data)
@@ -72,12 +73,15 @@ class _UnwrittenFolder(Folder):
         """Returns the content of a file; refuses what a call that `writes` it would refuse."""
         with suppress(NoSuchFile), self.parent(name, writes=writes) as (place, last):
             state = regular(place, last, name)
-            if writes:
-                check_parts(place, last, name)
             if state is not None and state.st_size > _MAX_BYTES:
                 return FileContent(None, state.st_size, repr(stamp(state)).encode())
             return FileContent.of(self.read(name, most=_MAX_BYTES)) if state is not None else None
         return None
+
+    def check_parts(self, name: str) -> None:
+        """Refuses to write a part of a database whose other part is there."""
+        with suppress(NoSuchFile), self.parent(name) as (place, last):
+            check_parts(place, last, name)
 
 
 _WORKSPACE: Final = (tools.WRITE, tools.APPEND, tools.REPLACE)
@@ -140,23 +144,21 @@ def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
 
 
 def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]) -> Preview:
-    path, to = str(values.get("path", "")), str(values.get("to", ""))
-    with moving.there(folder, path, to, writes=spec != moving.COPY) as old:
+    own, to = moving.MovingTools(folder), str(values.get("to", ""))
+    with own.there(spec, str(values.get("path", "")), to) as old:
         content = None if old.is_folder else folder.content(old.name)
         gone = FileChange(old.name, content, None)
         if spec == moving.DELETE:
-            moving.check_deleted(old)
             return Preview((gone,) if content else (), moved=(old.name,))
-        if spec == moving.COPY:
-            moving.check_copied(old)
         target, is_same = new_path(folder, old.name, to), False
-        with suppress(NoSuchFile), moving.entry(folder, target, writes=True) as new:
+        with suppress(NoSuchFile), own.entry(target, writes=True) as new:
             is_same = moving.is_same(old, new.state)
             if new.state is not None and old.is_folder:
                 check_free(target, overwrite=False)
     if content is None:
         return Preview(moved=(old.name, target))  # the files of a folder are not shown one by one
     before = folder.content(target, writes=True)
+    folder.check_parts(target)
     if before is not None and not (is_same or (spec == moving.COPY and before == content)):
         check_free(target, overwrite=values.get("overwrite") is True)
     made = FileChange(target, before, content)
@@ -164,52 +166,36 @@ def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json])
     return Preview(changes, moved=(old.name, target), reads=True)
 
 
-def _shown(found: Preview) -> CallPreview:
-    """Returns what a call would do to files as a person sees it: of long texts the beginning."""
-    return CallPreview(
-        files=tuple(_file_shown(each, is_moved=bool(found.moved)) for each in found.changes),
-        moved=found.moved,
-        fails=found.error,
-        seen=found.seen,
-        done=found.is_done,
-    )
-
-
-def _file_shown(change: FileChange, *, is_moved: bool) -> FilePreview:
-    before, after = (
-        as_text(each.data) if each is not None and each.data is not None else None
-        for each in (change.before, change.after)
-    )
-    difference, text = (), ""
-    if after is not None and file_kind(change.path, after.encode()).kind == "picture":
-        text = after if len(after) <= _MAX_PICTURE else ""
-    elif change.kind == "new" and not is_moved:
-        text = (after or "")[:_MAX_TEXT]
-    elif change.kind == "changed" and before is not None and after is not None:
-        difference = _difference(before.splitlines(), after.splitlines())
-    return FilePreview(
+def _shown(change: FileChange, *, is_moved: bool) -> FilePreview:
+    """Returns a change as a person sees it: of long texts the beginning."""
+    sides = [each.data if each is not None else None for each in (change.before, change.after)]
+    before, after = (None if each is None else as_text(each) for each in sides)
+    is_long = any(len(each) > _MAX_SIZE for each in sides if each is not None)
+    shown = FilePreview(
         path=change.path,
         change=change.kind,
         size_before=change.before.size if change.before is not None else None,
         size_after=change.after.size if change.after is not None else None,
-        difference=difference,
-        text=text,
         is_edit=change.is_edit,
     )
+    if after is not None and file_kind(change.path, after.encode()).kind == "picture":
+        return shown.replace(text="" if is_long else after)
+    if change.kind == "new":
+        return shown.replace(text="" if is_moved else (after or "")[:_MAX_TEXT])
+    if before is None or after is None or is_long:
+        return shown
+    return shown.replace(difference=_difference(before.splitlines(), after.splitlines()))
 
 
 def _difference(old: list[str], new: list[str]) -> tuple[str, ...]:
-    """Returns the lines that change; of many the first, and of a long text all in between."""
-    if max(len(old), len(new)) <= _MAX_COMPARED:
-        lines = [*unified_diff(old, new, lineterm="", n=2)][2:]  # without the names of two files
-    else:
-        start = _alike(old, new)
-        end = _alike(old[start:][::-1], new[start:][::-1])
-        gone, come = old[start : len(old) - end], new[start : len(new) - end]
-        place = f"@@ -{start + 1},{len(gone)} +{start + 1},{len(come)} @@"
-        lines = [place, *(f"-{line}" for line in gone), *(f"+{line}" for line in come)]
-    cut = [clip(line, _MAX_LINE) for line in lines[:_MAX_LINES]]
-    return (*cut, "…") if len(lines) > _MAX_LINES else tuple(cut)
+    """Returns the lines that change and two around them; of many the first."""
+    start = max(0, _alike(old, new) - 2)
+    end = max(0, _alike(old[start:][::-1], new[start:][::-1]) - 2)
+    first, second = (each[start : len(each) - end][:_MAX_COMPARED] for each in (old, new))
+    found = [*unified_diff(first, second, lineterm="", n=2)][2:]  # without the names of two files
+    # The numbers in the heads of parts would be those of what is compared.
+    lines = ["@@" if each.startswith("@@") else clip(each, _MAX_LINE) for each in found]
+    return (*lines[:_MAX_LINES], "…") if len(lines) > _MAX_LINES else tuple(lines)
 
 
 def _alike(old: list[str], new: list[str]) -> int:
@@ -236,7 +222,18 @@ class PreviewedTools:
     async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
         spec = FILE_WRITERS.get(tool)
         found = await preview(self._root, spec, inputs) if spec is not None else None
-        return await asyncio.to_thread(_shown, found) if found is not None else None
+        if found is None:
+            return None
+        show = partial(_shown, is_moved=bool(found.moved))
+        files = await asyncio.to_thread(lambda: tuple(map(show, found.changes)))
+        is_copy = tool == moving.COPY.name  # its source stays, and other calls may read it, too
+        return CallPreview(
+            files=files,
+            moved=() if is_copy else found.moved,
+            fails=found.error,
+            seen=found.seen,
+            done=found.is_done,
+        )
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         return await self._source.call(tool, arguments, call)

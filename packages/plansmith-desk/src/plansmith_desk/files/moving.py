@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_protected_below
@@ -73,8 +73,8 @@ class Entry(NamedTuple):
 class MovingTools(ToolSet):
     """The tools that move, copy and delete; none of them follows a link."""
 
-    def __init__(self, root: Path, *, most: int = _MAX_BYTES) -> None:
-        self._folder = folders.Folder(root)
+    def __init__(self, root: Path | folders.Folder, *, most: int = _MAX_BYTES) -> None:
+        self._folder = folders.Folder.of(root)
         self._most = most
         # Two steps that move to one name at once must not both find it free.
         self._turn = threading.Lock()
@@ -83,19 +83,18 @@ class MovingTools(ToolSet):
         )
 
     def _move(self, given: Arguments, _: Job) -> Json:
-        with self._turn, there(self._folder, given["path"], given["to"], writes=True) as old:
+        with self._turn, self.there(MOVE, given["path"], given["to"]) as old:
             to = new_path(self._folder, old.name, given["to"])
-            with entry(self._folder, to, make=True, writes=True) as new:
+            with self.entry(to, make=True, writes=True) as new:
                 _move(old, new, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name}
 
     def _copy(self, given: Arguments, job: Job) -> Json:
-        with self._turn, there(self._folder, given["path"]) as old:
-            check_copied(old, self._most)
+        with self._turn, self.there(COPY, given["path"]) as old:
             to = new_path(self._folder, old.name, given["to"])
             with (
                 self._folder.opened(old.name) as source,
-                entry(self._folder, to, make=True, writes=True) as new,
+                self.entry(to, make=True, writes=True) as new,
             ):
                 size = os.fstat(source.fileno()).st_size
                 changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
@@ -123,52 +122,56 @@ class MovingTools(ToolSet):
         return True
 
     def _delete(self, given: Arguments, _: Job) -> Json:
-        with self._turn, there(self._folder, given["path"], writes=True) as old:
+        with self._turn, self.there(DELETE, given["path"]) as old:
             try:
                 if old.is_folder:
                     os.rmdir(old.last, dir_fd=old.place)
                 else:
                     os.unlink(old.last, dir_fd=old.place)
             except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise _not_empty(old) from None
                 raise folders.failed(old.name, error) from None
             folders.flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
 
+    @contextmanager
+    def there(self, spec: ToolSpec, name: str, to: str = "") -> Generator[Entry]:
+        """Opens a file or folder that is there; refuses what the tool of this spec cannot take.
 
-@contextmanager
-def there(
-    folder: folders.Folder, name: str, to: str = "", *, writes: bool = False
-) -> Generator[Entry]:
-    """Opens a file or folder that is there; refuses links, devices and databases in use."""
-    with entry(folder, name.rstrip("/"), writes=writes) as found:
-        if found.state is None:
-            # Whether that is our own doing cannot be told: a person has to look.
-            moved = Sentence("{name} is there: was it moved already?", name=to)
-            hint = moved if to and folder.is_file(to) else ""
-            raise ToolFailed(Sentence("there is no {name}", name=found.name), hint=hint)
-        if not found.is_folder:
-            _check_file(found)
-        elif is_protected_below(found.state):
-            raise folders.protected(found.name)
-        yield found
+        Links, devices and databases in use are refused to all.
+        """
+        with self.entry(name.rstrip("/"), writes=spec != COPY) as entry:
+            what, state = {"name": entry.name, "most": self._most}, entry.state
+            if state is None:
+                # Whether that is our own doing cannot be told: a person has to look.
+                moved = Sentence("{name} is there: was it moved already?", name=to)
+                hint = moved if to and self._folder.is_file(to) else ""
+                raise ToolFailed(Sentence("there is no {name}", **what), hint=hint)
+            if not entry.is_folder:
+                _check_file(entry)
+                if spec == COPY and state.st_size > self._most:
+                    raise ToolFailed(Sentence("{name} is larger than {most} bytes", **what))
+            elif spec == COPY:
+                hint = Sentence("copy its files one by one")
+                raise ToolFailed(Sentence("{name} is a folder", **what), hint=hint)
+            elif spec == DELETE and any((self._folder.root / entry.name).glob("*")):
+                hint = Sentence("only an empty folder is deleted: delete its files first")
+                raise ToolFailed(Sentence("{name} is not empty", **what), hint=hint)
+            elif is_protected_below(state):
+                raise folders.protected(entry.name)
+            yield entry
 
-
-@contextmanager
-def entry(
-    folder: folders.Folder, name: str, *, make: bool = False, writes: bool = False
-) -> Generator[Entry]:
-    """Opens the folder of a name, whether something of that name is there or not."""
-    plain = folder.plain(name)
-    with folder.parent(name, make=make, writes=writes) as (place, last):
-        try:
-            state = os.stat(last, dir_fd=place, follow_symlinks=False)
-        except FileNotFoundError:
-            state = None
-        except OSError as error:
-            raise folders.failed(plain, error) from None
-        yield Entry(place, last, plain, state)
+    @contextmanager
+    def entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[Entry]:
+        """Opens the folder of a name, whether something of that name is there or not."""
+        plain = self._folder.plain(name)
+        with self._folder.parent(name, make=make, writes=writes) as (place, last):
+            try:
+                state = os.stat(last, dir_fd=place, follow_symlinks=False)
+            except FileNotFoundError:
+                state = None
+            except OSError as error:
+                raise folders.failed(plain, error) from None
+            yield Entry(place, last, plain, state)
 
 
 def new_path(folder: folders.Folder, old: str, to: str) -> str:
@@ -181,32 +184,6 @@ def new_path(folder: folders.Folder, old: str, to: str) -> str:
     if into.startswith(f"{old}/"):
         raise ToolFailed(Sentence("{name} cannot go into itself", name=old))
     return into
-
-
-def check_copied(old: Entry, most: int = _MAX_BYTES) -> None:
-    """Refuses to copy a folder, or a file that is too large."""
-    if old.is_folder:
-        hint = Sentence("copy its files one by one")
-        raise ToolFailed(Sentence("{name} is a folder", name=old.name), hint=hint)
-    if old.state is not None and old.state.st_size > most:
-        raise ToolFailed(Sentence("{name} is larger than {most} bytes", name=old.name, most=most))
-
-
-def check_deleted(old: Entry) -> None:
-    """Refuses to delete a folder in which something is."""
-    if old.is_folder:
-        handle = os.open(old.last, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=old.place)
-        try:
-            with os.scandir(handle) as inside:
-                if any(inside):
-                    raise _not_empty(old)
-        finally:
-            os.close(handle)
-
-
-def _not_empty(folder: Entry) -> ToolFailed:
-    hint = Sentence("only an empty folder is deleted: delete its files first")
-    return ToolFailed(Sentence("{name} is not empty", name=folder.name), hint=hint)
 
 
 def _move(old: Entry, new: Entry, *, overwrite: bool) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, canonical_hash
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.ports import ContextBlock
+from plansmith.ports import Call, ContextBlock
+from plansmith.tools.threads import run_in_thread
 from plansmith_desk import toolset as ts
 from plansmith_desk.sql.engines import HINT, Database
 from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
@@ -40,6 +45,13 @@ _PARAMETERS: Final[dict[str, Any]] = {
     "type": ["array", "object"],
     "description": "Values for the placeholders: ? (SQLite, DuckDB) or $1 (PostgreSQL).",
 }
+# The table that a statement changes, as far as that can be read off its words.
+_TARGET: Final = re.compile(
+    r"\b(?:INTO|FROM|UPDATE(?:\s+OR\s+\w+)?|TABLE|VIEW|INDEX)"
+    r"(?:\s+(?:IF|NOT|EXISTS|ONLY)\b)*\s+([^\s(;,]+)",
+    re.IGNORECASE,
+)
+_UNQUOTED: Final = str.maketrans("", "", '"`[]')
 
 
 class SqlTools(ts.ToolSet):
@@ -63,6 +75,8 @@ class SqlTools(ts.ToolSet):
             raise Misconfigured(Sentence("there is no database '{name}'", name=strange[0]))
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = writable
+        # A file of DuckDB is open in one process at a time.
+        self._turn = threading.Lock()
         self.kinds = {name: each.kind for name, each in self._engines.items()}
         works = (self._tables, self._describe, self._query, self._execute)
         tools = [ts.BuiltIn(*each) for each in zip(self._specs(), works, strict=False)]
@@ -76,6 +90,26 @@ class SqlTools(ts.ToolSet):
             tables = await asyncio.to_thread(each.schema)
             blocks += schema_blocks(tables, query, token_limit=share, source=f"{name}, {each.kind}")
         return blocks
+
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Returns the rows that a statement would change: it is run twice, and not kept.
+
+        What differs between the two, such as the time or a number given by the database, does not
+        count when the preview is compared with a later one.
+        """
+        if tool != "sql.execute":
+            return None
+        look = partial(self._change, "preview", inputs, ts.Job(Call(key="preview")))
+        tries: list[Any] = [await run_in_thread(look) for _ in range(2)]
+        rows: list[dict[str, Json]] = tries[0]["rows"]
+        pairs, count = [*zip(rows, tries[1]["rows"], strict=False)], tries[0]["count"]
+        names = rows[0] if rows else ()
+        same = [name for name in names if all(a[name] == b[name] for a, b in pairs)]
+        found = _TARGET.search(str(inputs["statement"]))
+        table = found[1].translate(_UNQUOTED).casefold() if found is not None else ""
+        touches = f"{inputs.get('database', self._writable[0])}.{table}"
+        seen = canonical_hash([touches, count, [[row[name] for name in same] for row in rows]])
+        return CallPreview(rows=tuple(rows), count=count, touches=(touches,), seen=seen)
 
     def _tables(self, given: ts.Arguments, _: ts.Job) -> Json:
         tables = self._engine(given).schema()
@@ -115,10 +149,13 @@ class SqlTools(ts.ToolSet):
         return self._engine(given).do("query", job, **arguments)
 
     def _execute(self, given: ts.Arguments, job: ts.Job) -> Json:
+        return {"changed": self._change("execute", given, job)}
+
+    def _change(self, act: str, given: ts.Arguments, job: ts.Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))
         engine = self._engine(given, self._writable[0])
-        changed = engine.do("execute", job, sql=given["statement"], parameters=parameters)
-        return {"changed": changed}
+        with self._turn:
+            return engine.do(act, job, sql=given["statement"], parameters=parameters)
 
     def _engine(self, given: ts.Arguments, first: str = "") -> Database:
         return self._engines[given.get("database", first or next(iter(self._engines)))]

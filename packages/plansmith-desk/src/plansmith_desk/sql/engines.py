@@ -43,7 +43,7 @@ class Database:
         return TypeAdapter(list[Table]).validate_python(self.do("schema", None))
 
     def do(self, act: str, job: Job | None, **given: Any) -> Json:
-        """Calls `query`, `execute` or `schema` of the engine, in a child."""
+        """Calls `query`, `execute`, `preview` or `schema` of the engine, in a child."""
         # A child starts without the environment; libpq is given its own part of it.
         own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
         arguments = {"engine": self._engine, "act": act, "given": given}
@@ -66,6 +66,8 @@ def act_here(
             return sql_rows.as_result(engine.query(**given, job=job), engine.limits)
         if act == "execute":
             return engine.execute(**given, job=job)
+        if act == "preview":
+            return engine.preview(**given, job=job)
         return cast("Json", [asdict(each) for each in engine.schema()])
     finally:
         for name in environment:
@@ -113,6 +115,16 @@ class SqliteEngine(_InFile):
             cursor.fetchall()
             database.commit()
             return max(0, cursor.rowcount)
+
+    def preview(self, sql: str, parameters: Parameters, job: Job) -> dict[str, Json]:
+        """Returns the rows that a statement would change; what it does is not kept."""
+        with self._opened("rw", job) as database:
+            database.execute("BEGIN")  # Python begins nothing by itself for a CREATE or DROP
+            try:
+                cursor = database.execute(sql_rows.returning(sql), parameters)
+            except sqlite3.OperationalError:  # it changes no rows, or says itself what it returns
+                cursor = database.execute(sql, parameters)
+            return sql_rows.as_changes(cursor, cursor, self.limits)
 
     def schema(self) -> list[Table]:
         return read_schema(self.path)
@@ -169,6 +181,17 @@ class DuckEngine(_InFile):
             found = database.execute(_single_statement(database, sql, _WRITING), parameters)
             first = found.fetchone()
             return int(first[0]) if first and isinstance(first[0], int) else 0
+
+    def preview(self, sql: str, parameters: Parameters, job: Job) -> dict[str, Json]:
+        """Returns the rows that a statement would change; what it does is not kept."""
+        with self._opened(job, read_only=False) as database:
+            database.begin()
+            try:
+                statement = _single_statement(database, sql_rows.returning(sql), _WRITING)
+            except import_module("duckdb").ParserException:
+                statement = _single_statement(database, sql, _WRITING)
+            found = database.execute(statement, parameters)
+            return sql_rows.as_changes(found, iter(found.fetchone, None), self.limits)
 
     def schema(self) -> list[Table]:
         tables: dict[str, Table] = {}

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits
@@ -127,11 +128,7 @@ class PostgresEngine:
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
-        _refuse(sql)
-        first = _FIRST.match(sql)
-        if first is None or first[1].lower() not in _WRITING:
-            hint = Sentence("one of {names}", names=[*_WRITING])
-            raise ToolFailed(Sentence("the statement is not one that writes to tables"), hint=hint)
+        _require_writing(sql)
         with self._opened(job, read_only=False) as connection:
             cursor = connection.cursor()
             cursor.execute(sql, _listed(parameters), binary=True)
@@ -145,6 +142,22 @@ class PostgresEngine:
                     Sentence("the process that changed the database ended before it could answer")
                 ) from None
             return max(0, int(cursor.rowcount))
+
+    def preview(self, sql: str, parameters: Parameters, job: Job) -> dict[str, Json]:
+        """Returns the rows that a statement would change; what it does is not kept."""
+        _require_writing(sql)
+        with self._opened(job, read_only=False) as connection:
+            cursor = connection.cursor()
+            try:
+                with connection.transaction():
+                    text = sql_rows.returning(sql)
+                    rows = cursor.stream(text, _listed(parameters), binary=True)
+                    return sql_rows.as_changes(cursor, rows, self.limits)
+            except _driver().errors.SyntaxError:
+                cursor.execute(sql, _listed(parameters), binary=True)
+                return sql_rows.as_changes(
+                    cursor, cursor if cursor.description else (), self.limits
+                )
 
     def schema(self) -> list[Table]:
         """Returns the readable tables and views in the search path."""
@@ -219,6 +232,14 @@ def _refuse(sql: str) -> None:
         raise ToolFailed(Sentence("U& escapes are not allowed"))
     if "\0" in sql:
         raise ToolFailed(Sentence("the statement has a zero byte"))
+
+
+def _require_writing(sql: str) -> None:
+    _refuse(sql)
+    first = _FIRST.match(sql)
+    if first is None or first[1].lower() not in _WRITING:
+        hint = Sentence("one of {names}", names=[*_WRITING])
+        raise ToolFailed(Sentence("the statement is not one that writes to tables"), hint=hint)
 
 
 def _listed(parameters: Parameters) -> list[Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -34,6 +35,9 @@ ROWS: Final[dict[str, Any]] = record(
     },
     notes=NOTES,
 )
+
+
+_PREVIEWED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,21 @@ def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
         "more": found.more or len(rows) < len(found.rows),
     }
     return noted(result, notes)
+
+
+def returning(sql: str) -> str:
+    """Returns a statement that gives the rows it changes, if it can and does not do so already."""
+    return f"{sql.strip().removesuffix(';')}\nRETURNING *"
+
+
+def as_changes(cursor: Any, rows: Iterable[Sequence[Any]], limits: RowLimits) -> dict[str, Json]:
+    """Returns the first rows that a statement has changed, and how many they are."""
+    numbered = iter(rows)
+    first = [*islice(numbered, _PREVIEWED)]
+    count = len(first) + sum(1 for _ in numbered)
+    names = [(str(each[0]), "") for each in cursor.description or ()] if first else []
+    rows_shown = as_result(Data(names, first), limits)["rows"]
+    return {"rows": rows_shown, "count": max(count, int(cursor.rowcount))}
 
 
 def shortened(value: Any, letters: int) -> Json:

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from plansmith.engine.consent import allow_seen
 from plansmith.engine.journal import load_preview
-from plansmith.engine.units import named_unit
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -174,10 +173,9 @@ async def _shown(
     runs: RunService, run: Run, asked: e.QuestionAsked, values: dict[str, Json] | None
 ) -> CallPreview | None:
     """Returns what the call of a question would do, where its tool says so."""
-    if values is None or run.plan is None or not runs.journals.is_here(run.folder):
+    if values is None or not runs.journals.is_here(run.folder):
         return None
-    unit = named_unit(run.plan, asked.step or "", run.templates)
-    return await (await runs.registry.callees()).preview(unit, values) if unit else None
+    return await runs.look(run.id, asked.step or "", values)
 
 
 def _shown_view(now: CallPreview | None) -> JsonObject:

@@ -42,7 +42,7 @@ class PreviewPage(BaseModel):
 async def make(ask: Ask, given: b.NewPreview) -> Answer:
     """Runs what only reads, to show what a plan would change; nothing else happens."""
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
-    await ask.runs.ask_for_preview(ask.run, given=given.given, by=ask.by)
+    await ask.runs.ask_for_preview(ask.run, given=given.given, fresh=given.fresh, by=ask.by)
     ask.state.background.go_on(ask.run)
     return await ask.run_view()
 

@@ -18,6 +18,7 @@ from plansmith.engine.outcome import (
     Done,
     Failed,
     Outcome,
+    Wanted,
     error_text,
     question_flaw,
     with_class_name,
@@ -128,10 +129,14 @@ class Callees:
             outcome = self.failure_after_call(unit, flaw, kind="result") if flaw else Done(value)
         return outcome if secrets is None else _hidden(outcome, secrets)
 
+    def previews(self, unit: Unit) -> PreviewingSource | None:
+        """Returns the source that says what a call would do; None if it does not say."""
+        source: object = self.tools.get(unit.callee) if unit.step.kind == "tool" else None
+        return source if isinstance(source, PreviewingSource) else None
+
     async def preview(self, unit: Unit, inputs: Mapping[str, Json]) -> CallPreview | None:
         """Returns what a call would do, as its tool says; None if it does not say."""
-        source: object = self.tools.get(unit.callee) if unit.step.kind == "tool" else None
-        if not isinstance(source, PreviewingSource):
+        if (source := self.previews(unit)) is None:
             return None
         try:
             async with asyncio.timeout(_PREVIEW_S):
@@ -275,7 +280,7 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
         return text if hidden == text else hidden  # a `Sentence` stays one
 
     match outcome:
-        case Differs():
+        case Differs() | Wanted():
             return outcome  # hidden where it was shown
         case Done(value):
             return Done(secrets.hide(value))
@@ -326,6 +331,15 @@ class RunningCalls:
         loop = asyncio.get_running_loop()
         for prepared in started:
             self.running[prepared.unit.name] = loop.create_task(self._work(prepared))
+
+    def look(self, unit: Unit, inputs: dict[str, Json], question: e.QuestionAsked) -> None:
+        """Asks a tool what a call would do, before a person is asked for consent to it."""
+
+        async def look() -> None:
+            shown = await self._callees.preview(unit, inputs)
+            self._ended(unit.name, Wanted(question, inputs, shown))
+
+        self.running[unit.name] = asyncio.get_running_loop().create_task(look())
 
     def _set_deadline(self, unit: Unit) -> None:
         """Gives a call its time limit as it begins: what held it up before does not count."""

@@ -278,6 +278,7 @@ def after_consent(
         return StepFailed(step=asked.step, error=error, kind="refused")
     seen, values = allowed
     if values is None or canonical_hash(values) == asked.state:  # the values that were shown
+        seen = seen or asked.seen
         return StepReplied(step=asked.step, answer=allow_seen(seen), state=asked.state, permit=True)
     unit = (
         named_unit(run.plan, asked.step, capabilities.templates) if run.plan is not None else None

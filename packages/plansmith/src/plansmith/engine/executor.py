@@ -13,7 +13,7 @@ from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees, PreparedCall, RunningCalls, settle_after_crash
 from plansmith.engine.consent import ConsentRules, as_allowed, data_sources
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import Differs, Done, Failed
+from plansmith.engine.outcome import Differs, Done, Failed, Wanted
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, UnitStates
 from plansmith.engine.units import Unit, resolved
 from plansmith.engine.wakeups import ProgressBuffer, Wakeups
@@ -189,6 +189,10 @@ class Executor:
                     state.finish(state.units[name], value)
                 case Differs(shown):
                     self._ask_about_change(state.units[name], shown)
+                case Wanted(question, inputs, shown):
+                    if name not in state.stopped:  # a person may have skipped it meanwhile
+                        question = self._showing(question, inputs, shown)
+                        state.ask_before_start(state.units[name], question)
                 case _:
                     state.record(state.units[name], outcome)
 
@@ -199,8 +203,18 @@ class Executor:
         if permit is not None:
             unit, inputs, _ = as_allowed(unit, inputs, permit, self._state.results)
         question = self._consent.about_change(unit, inputs, shown, self._state)
+        self._state.ask_during_call(unit, self._showing(question, inputs, shown))
+
+    def _showing(
+        self, question: e.QuestionAsked, inputs: dict[str, Json], shown: CallPreview | None
+    ) -> e.QuestionAsked:
+        """Adds what a question shows to the batch; returns the question with its hashes."""
         self._state.batch.values.append(inputs)
-        self._state.ask_during_call(unit, question)
+        if shown is None:
+            return question
+        content = content_of(shown.to_json())
+        self._state.batch.values.append(content)
+        return question.replace(shown=content.digest, seen=shown.hash)
 
     async def _write(self, batch: Batch, started: list[PreparedCall]) -> list[PreparedCall]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
@@ -381,8 +395,10 @@ class Executor:
         if isinstance(first, Failed):
             self._state.fail(unit, first.error)
         elif first is not None:
-            self._state.batch.values.append(inputs)
-            self._state.ask_before_start(unit, first)
+            if self._callees.previews(unit) is not None:
+                self._calls.look(unit, inputs, first)
+            else:
+                self._state.ask_before_start(unit, self._showing(first, inputs, None))
         return first is not None
 
     def _naming_skipped(self, unit: Unit) -> Unit:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.events import FailureKind
+from plansmith.plan.events import FailureKind, QuestionAsked
 from plansmith.plan.preview import CallPreview
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import AnyStep, Instead, OnError
@@ -51,7 +51,16 @@ class Differs:
     shown: CallPreview
 
 
-Outcome = Done | Failed | Asks | Differs
+@dataclass(slots=True)
+class Wanted:
+    """Consent to a call is asked for, with what its tool says that it would do."""
+
+    question: QuestionAsked
+    inputs: dict[str, Json]
+    shown: CallPreview | None
+
+
+Outcome = Done | Failed | Asks | Differs | Wanted
 
 
 def error_text(error: BaseException) -> str:

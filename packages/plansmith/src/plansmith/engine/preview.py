@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 from typing import Final, Unpack
 
 from plansmith.engine.consent import data_sources
@@ -32,6 +33,7 @@ class PreviewExecutor(Executor):
 
     def __init__(self, journal: Journal, **options: Unpack[ExecutorOptions]) -> None:
         super().__init__(journal, **options)
+        self.only: Collection[str] = ()  # the steps to execute, if not all
         self._held: dict[str, PreviewedCall] = {}
         self._units: dict[str, Unit] = {}
         self._aside: set[str] = set()
@@ -98,7 +100,8 @@ class PreviewExecutor(Executor):
     def _is_set_aside(self, unit: Unit) -> bool:
         """Sets a unit aside that asks, replies, or needs what a change has not yet done."""
         step = unit.step
-        if step.kind not in ("ask", "reply"):
+        is_wanted = not self.only or root_of(unit.name) in self.only
+        if is_wanted and step.kind not in ("ask", "reply"):
             lacking = unit.needs() & self._aside
             inner = step.inner
             if inner.kind in ("tool", "agent") and self._acts(unit.with_step(inner)):

@@ -132,10 +132,14 @@ class ReviewAsked(EventBody, frozen=True, kw_only=True):
 
 
 class PreviewStarted(EventBody, frozen=True, kw_only=True):
-    """Steps that only read run before the approval; `given` results stand in for those of steps."""
+    """Steps that only read run before the approval; `given` results stand in for those of steps.
+
+    `fresh`: what an earlier preview has read, or was given, counts no more.
+    """
 
     hash: str
     given: dict[str, str] = {}
+    fresh: bool = False
 
 
 class PreviewMade(EventBody, frozen=True, kw_only=True):
@@ -215,6 +219,8 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         times: For consent to repeated calls, how many it allows.
         limit: The limit that is reached.
         values: For consent, the hash under which these values are stored, to be shown in order.
+        shown: For consent, the hash of a `CallPreview`: what the call would do, if that is known.
+        seen: A hash of that, by which the call finds that it would do something else.
 
     Examples:
         >>> from plansmith import QuestionAsked
@@ -236,6 +242,8 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     times: int = 0
     limit: LimitName | None = None
     values: str = ""
+    shown: str = ""
+    seen: str = ""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "answer_schema", frozen_json(self.answer_schema))

@@ -279,10 +279,10 @@ class _Fold:
             raise _misfit(event, "only a plan that waits for its approval is previewed")
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
+        if body.fresh:
+            self._forget_preview(keep_given=False)
         self._try_again()
-        # What was given before, and is not now, is read again.
-        given = {*body.given, *(name for name, state in self.steps.items() if state.given_by)}
-        again = given | downstream(run.plan.needs, given & run.plan.by_id.keys())
+        again = downstream(run.plan.needs, body.given.keys() & run.plan.by_id.keys())
         kept = {  # parts come again with their list
             name: _NEW_STEP if root_of(name) in again else state
             for name, state in self.steps.items()

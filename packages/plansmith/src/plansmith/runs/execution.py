@@ -58,6 +58,7 @@ class _Active:
     executor: Executor | None = None
     is_released: bool = False
     previews: bool = False  # it only makes a preview of its plan
+    only: Collection[str] = ()  # the steps that the preview executes, if not all
 
     def interrupt(self) -> None:
         if not self.is_released:
@@ -101,15 +102,17 @@ class RunExecution:
         """Tells whether this process only makes a preview of a run's plan."""
         return run_id in self._active and self._active[run_id].previews
 
-    def begin(self, journal: Journal, *, previews: bool = False) -> asyncio.Future[Run]:
+    def begin(
+        self, journal: Journal, *, previews: bool = False, only: Collection[str] = ()
+    ) -> asyncio.Future[Run]:
         """Starts to execute a run, or finds that this process does; the task returns the run.
 
         The run is as it was if it cannot go on any more once it is owned. If it `previews`, only
-        what reads is executed.
+        what reads is executed; of that, perhaps `only` some steps.
         """
         if (executing := self.future_of(journal.id)) is not None:
             return executing
-        active = self._active[journal.id] = _Active(previews=previews)
+        active = self._active[journal.id] = _Active(previews=previews, only=only)
         active.future = asyncio.create_task(self._execute(journal, active))
         active.future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return active.future
@@ -155,6 +158,7 @@ class RunExecution:
         journal.retry = self._journals.store_retry
         options = await self._options_for(journal, last_replies={})
         executor = active.executor = PreviewExecutor(journal, **options)
+        executor.only = active.only
         await executor.preview()
 
     async def _may_begin(self, journal: Journal, last: int) -> bool:

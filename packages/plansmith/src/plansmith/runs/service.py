@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
-from plansmith.engine.units import Unit
+from plansmith.engine.units import Unit, named_unit
 from plansmith.errors import JournalDamaged, Refused, RunBusy, StaleWriter
 from plansmith.lazy import gc_paused, lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import content_of
+from plansmith.plan.graph import upstream
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import (
     AwaitReview,
@@ -25,6 +26,7 @@ from plansmith.plan.next_move import (
     next_move,
     sees_first,
 )
+from plansmith.plan.preview import CallPreview
 from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import BEFORE_START, NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin, RunOptions
@@ -250,17 +252,31 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def preview(
-        self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
+        self,
+        run_id: str,
+        *,
+        given: Mapping[str, Json] | None = None,
+        only: Collection[str] = (),
+        fresh: bool = False,
+        by: e.Who = "",
     ) -> Run:
         """Executes what only reads of a plan that waits for approval; `run.preview` shows the rest.
 
-        `given` results stand in for those of steps that only read.
+        `given` results stand in for those of steps that only read. `only` these steps are executed,
+        and what they need. `fresh`: what was read, or given, before counts no more.
         """
-        journal = await self.ask_for_preview(run_id, given=given, by=by)
-        return await asyncio.shield(self.execution.begin(journal, previews=True))
+        journal = await self.ask_for_preview(run_id, given=given, fresh=fresh, by=by)
+        needs = journal.run.plan.needs if journal.run.plan is not None else {}
+        needed = {*only, *upstream(needs, [each for each in only if each in needs])}
+        return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
 
     async def ask_for_preview(
-        self, run_id: str, *, given: Mapping[str, Json] | None = None, by: e.Who = ""
+        self,
+        run_id: str,
+        *,
+        given: Mapping[str, Json] | None = None,
+        fresh: bool = False,
+        by: e.Who = "",
     ) -> Journal:
         """Asks for a preview, which `run` makes then; returns the run's journal."""
         executing = self.execution.future_of(run_id)
@@ -278,9 +294,22 @@ class RunService:
             raise Refused(Sentence("a person wants to see this plan first"), hint=ONLY_PERSONS)
         contents = {name: content_of(value) for name, value in given.items()}
         digests = {name: each.digest for name, each in contents.items()}
-        begun = e.PreviewStarted(hash=run.plan.hash, given=digests)
+        begun = e.PreviewStarted(hash=run.plan.hash, given=digests, fresh=fresh)
         await journal.append(begun, by=who, values=[*contents.values()])
         return journal
+
+    async def look(self, run_id: str, step: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Returns what a call of a step or part would do with these inputs, as its tool says."""
+        run = (await self.journals.load_cached(run_id)).run
+        unit = named_unit(run.plan, step, run.templates) if run.plan is not None else None
+        callees = await self.registry.callees()
+        return await callees.preview(unit, inputs) if unit is not None else None
+
+    async def shown_with(self, asked: e.QuestionAsked) -> CallPreview | None:
+        """Returns what a call that asks for consent would do; None if its tool does not say."""
+        if not asked.shown:
+            return None
+        return CallPreview.model_validate(await self.store.get(asked.shown))
 
     async def decide(
         self,
