@@ -19,7 +19,6 @@ from plansmith.plan.data import Flag, Json, StrictInt
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.timing import Timing
-from plansmith.runs.decisions import ApprovalDetails
 from plansmith.schedules.schedule import Missed, Overlap
 from plansmith_planner.dialect import dialect_names
 from plansmith_planner.threads.thread import MAX_LENGTH
@@ -192,10 +191,6 @@ class Decision(Input, json_schema_extra=_example(approve=_HASH)):
         if self.approve is None and (self.leave_out or self.change or self.fresh):
             raise ValueError("leave_out, change and fresh go with approve")
         return self
-
-    @property
-    def details(self) -> ApprovalDetails:
-        return {"leave_out": self.leave_out, "change": self.change, "fresh": self.fresh}
 
 
 class AnswerBody(Input, json_schema_extra=_example(question="weather", answer="allow")):

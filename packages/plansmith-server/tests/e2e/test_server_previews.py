@@ -16,8 +16,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.preview import FilePreview
 
 SVG = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
-CITIES: list[Any] = [{"city": f"city {number}"} for number in range(250)]
-EACH = tool_step("m", "mail", inputs={"city": "{{item.city}}"})
 
 
 class Showing(Tools):
@@ -124,35 +122,6 @@ async def test_a_program_neither_previews_what_is_seen_first_nor_approves_what_i
     async with shop.with_token("looker", "look") as looker:
         assert (await looker.post(f"/v1/runs/{run}/preview", json={})).status_code == 403
     assert mails(shop) == []
-
-
-async def test_the_calls_of_a_long_list_are_read_page_by_page(shop: House) -> None:
-    run, seen = await previewed(shop, {"id": "all", "over": CITIES, "each": EACH}, READ)
-    assert (seen["count"], len(seen["calls"]), seen["next"]) == (250, 100, 100)
-    page = await shop.get(f"/v1/runs/{run}/preview?after=200&limit=100")
-    assert (page["calls"][-1]["inputs"], page["next"]) == ({"city": "city 249"}, None)
-    await shop.get(f"/v1/runs/{run}/preview?limit=501", 422)
-    out = [each["step"] for each in (*seen["calls"], *page["calls"])]
-    await decide(shop, run, approve=seen["hash"], leave_out=out)
-    await shop.until(run, "done")
-    assert len(mails(shop)) == 100
-
-
-async def test_a_call_that_would_do_something_else_is_asked_about_as_a_difference(
-    shop: House,
-) -> None:
-    run, seen = await previewed(shop, READ, SEND)
-    assert isinstance(shop.tools, Showing)
-    shop.tools.told = "Hello"
-    await decide(shop, run, approve=seen["hash"])
-    [asked] = (await shop.until(run, "asking"))["questions"]
-    whole = await shop.get(f"/v1/runs/{run}/questions/{asked['question'].replace('?', '%3F')}")
-    assert whole["previewed"] == seen["calls"][0]
-    assert (whole["now"]["text"], whole["values"]) == ("Hello Oslo", {"city": "Oslo"})
-    answer = {"question": asked["question"], "hash": asked["hash"], "answer": "allow"}
-    await shop.post(f"/v1/runs/{run}/answers", answer)
-    await shop.until(run, "done")
-    assert mails(shop) == ["Oslo"]
 
 
 TOOLS = '''

@@ -198,7 +198,10 @@ class _PlansmithTools:
 
         Nothing is changed or approved by it.
         """
-        await self._access(ctx).preview(run, given, wait_s)
+        runs = (await self._state.for_run(run)).smith.runs
+        await runs.ask_for_preview(run, given=given, by=_client(ctx))
+        self._state.background.go_on(run)
+        await self._access(ctx).at_rest(run, seconds=wait_s)
         return await self.plan_show(ctx, run)
 
     async def plan_validate(

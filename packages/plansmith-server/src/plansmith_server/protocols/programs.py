@@ -79,13 +79,6 @@ class ProgramAccess:
         if not awaits_review(run):  # else a person was asked: the status says so
             self.state.background.go_on(run_id)
 
-    async def preview(self, run_id: str, given: Mapping[str, Json] | None, seconds: float) -> None:
-        """Makes the preview of a plan, unless a person wants to see the plan first."""
-        state = await self.state.for_run(run_id)
-        await state.smith.runs.ask_for_preview(run_id, given=given, by=self.who)
-        self.state.background.go_on(run_id)
-        await self.at_rest(run_id, seconds=seconds)
-
     async def answer(self, run_id: str, question: str, value: Json) -> None:
         """Answers a question; refuses one that only a person may answer."""
         run = await self.state.run(run_id)

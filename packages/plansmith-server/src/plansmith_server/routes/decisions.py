@@ -78,7 +78,8 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
     if given.reject:
         await ask.smith.decide(ask.run, reject=True, by=ask.by)
     else:
-        await ask.smith.decide(ask.run, approve=given.approve, by=ask.by, **given.details)
+        details = given.model_dump(include={"leave_out", "change", "fresh"})
+        await ask.smith.decide(ask.run, approve=given.approve, by=ask.by, **details)
         ask.state.background.go_on(ask.run)
     return await ask.run_view()
 
