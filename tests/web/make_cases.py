@@ -275,8 +275,42 @@ def _odd(value: Json) -> Json:
     return value
 
 
+async def previewed() -> list[e.Event]:
+    """Reads before the approval: one fails, one is given, a list; some calls are left out."""
+    app = smith(FakeTool("broken", [ToolFailed("no"), [4]]), FakeTool("mail", effect=Effect.FINAL))
+    mail = step("i", "mail", inputs={"to": "{{item}}"})
+    run = await app.submit(
+        plan(
+            step("a"),
+            step("b", "broken"),
+            {"id": "m", "over": "{{a.list}}", "each": mail},
+            step("n", "mail", inputs={"to": "{{b}}"}),
+            step("late", inputs={"x": "{{n}}"}),
+        ),
+        by="ada",
+    )
+    await app.preview(run, by="ada")
+    await app.preview(run, given={"a": {"list": [7]}}, by="ada")
+    found = (await app.preview(run, fresh=True, by="ada")).preview
+    assert found is not None
+    await app.decide(run.id, approve=found.hash, leave_out=["m/1"], fresh=True, by="ada")
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+async def pinned() -> list[e.Event]:
+    """A result is given for a preview, and stays where the preview is approved, but not else."""
+    app = smith(FakeTool("mail", effect=Effect.WRITE))
+    wanted = plan(step("a"), step("m", "mail", inputs={"to": "{{a.list[0]}}"}))
+    run = await app.preview(wanted, given={"a": {"list": [5]}}, by="ada")
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
 STORIES: tuple[Story, ...] = (
     *(reads, approval, failures, repeated, rejected, planned, made_up, unplanned, ruled),
+    *(previewed, pinned),
 )
 
 
@@ -284,10 +318,11 @@ STORIES: tuple[Story, ...] = (
 RUN_FIELDS = (
     *("id", "request", "locale", "decision", "reason", "revisions", "approved", "running_hash"),
     *("paused", "replans", "iterations", "rejections", "tokens", "cancel_asked", "answer_hash"),
+    *("previewing", "reads_again"),
 )
 STEP_FIELDS = (
     *("attempts", "result_hash", "error", "error_kind", "progress", "tokens", "reused_from"),
-    "rule",
+    *("rule", "given_by"),
 )
 
 
@@ -304,6 +339,7 @@ def state_json(run: Run) -> dict[str, Json]:
         "steps": {name: _step_json(each) for name, each in run.steps.items()},
         "questions": {name: each.shown_json() for name, each in run.questions.items()},
         "created_at": _moment(run.created_at),
+        "started_at": _moment(run.started_at),
         "updated_at": _moment(run.updated_at),
         "last": run.last.number if run.last else 0,
     }

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.web.browser import Stage
 from tests.web.conversation import TRIP
-from tests.web.stage import trip
+from tests.web.stage import MAILS, trip
 
 OVER = ("done", "partly_done", "failed", "cancelled", "answered")
 
@@ -40,6 +40,7 @@ def addresses(stage: Stage) -> dict[str, str]:
         "runs": "runs",
         "no runs": "runs?q=nothing",
         "review": f"runs/{reviewing}",
+        "preview": f"runs/{previewed(stage)}",
         "editor": f"runs/{reviewing}/plan/north",
         "plan graph": f"runs/{reviewing}/plan?view=graph",
         "questions": f"runs/{asking}",
@@ -89,6 +90,15 @@ def consent(stage: Stage) -> str:
     read = {"id": "read", "tool": "files.read", "inputs": {"path": "draft.md"}}
     inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True}
     return run_until(stage, "asking", read, {"id": "save", "tool": "files.write", "inputs": inputs})
+
+
+def previewed(stage: Stage) -> str:
+    """A run whose plan was previewed: a list of mails, one with a drawing, one that has to wait."""
+    late = {"id": "late", "tool": "mail.send", "inputs": {"to": "{{draw.done}}"}}
+    draw = {"id": "draw", "tool": "mail.send", "inputs": {"to": "dan", "drawing": "x"}}
+    run = stage.submit(*MAILS["steps"], draw, late, goal="Write to everybody")
+    stage.api(f"/v1/runs/{run}/preview?wait=60", {})
+    return run
 
 
 def made(stage: Stage) -> str:

@@ -26,10 +26,12 @@ from tests.web.sales import tool_step
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.preview import CallPreview, FilePreview
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
 from plansmith_desk.charts import ChartTools
+from plansmith_desk.files.changes import PreviewedTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
 from plansmith_server.ops.logs import Log
@@ -66,6 +68,7 @@ TOOLS = tuple(
         ("mail.send", "Send a mail. It cannot be taken back.", TO, FINAL),
     )
 )
+PEOPLE = ToolSpec(name="people.list", description="Lists the people.", effect=READ, free=True)
 
 
 class Stage:
@@ -81,18 +84,31 @@ class Stage:
             await asyncio.sleep(0.02)
 
     async def tools(self) -> Sequence[ToolSpec]:
-        return TOOLS
+        return (*TOOLS, PEOPLE)
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         call.progress(f"asking {tool}")
         await self.held(tool)
         if tool == "hotels.find":
             raise ToolFailed("the old catalogue is closed: HTTP 410")
+        if tool == "people.list":
+            return ["ann", "bob", "cid"]
+        if tool == "mail.send":
+            with (self._hold.parent / "sent").open("a") as file:
+                file.write(f"{arguments['to']} {arguments.get('text', '')}\n")
         if tool == "weather.forecast":
             return {"city": arguments["city"], "high": 14, "low": 6, "sky": "clear"}
         if tool == "hotels.search":
             return {"hotels": [{"name": "Harbour House", "price": 120}]}
         return {"done": True}
+
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """What a mail would be, in the tone of the file `tone`, with a drawing."""
+        if tool != "mail.send":
+            return None
+        tone = self._hold.parent / "tone"
+        text = f"{tone.read_text() if tone.exists() else 'Hello'}\nDear {inputs['to']}"
+        return CallPreview(text=text, files=(DRAWING,) if "drawing" in inputs else ())
 
 
 class Helper:
@@ -138,6 +154,20 @@ def trip(first: str = "Oslo", *, hotel: bool = True) -> dict[str, Any]:
 
 
 TRIP_NOTE = {"path": "trip.md", "text": "Next trip: {{choice}}"}
+EVIL = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' onload='alert(1)'></svg>"
+DRAWING = FilePreview(path="d.svg", change="new", text=EVIL)
+MAILS: dict[str, Any] = {
+    "goal": "Write to everybody",
+    "steps": [
+        tool_step("people", "List the people", "people.list"),
+        {
+            "id": "mails",
+            "title": "Write to each",
+            "over": {"$from": "people"},
+            "each": tool_step("mail", "Write", "mail.send", to="{{item}}", text="Hi {{item}}"),
+        },
+    ],
+}
 READING = {
     "goal": "Look at the weather in Oslo",
     "steps": [
@@ -185,7 +215,7 @@ def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
         return "I know no other way."
     if '"status": "failed"' in prompt:
         return json.dumps(trip(_first(prompt), hotel=False))
-    known = {"sales by region": sales.PLAN, "only the weather": READING}
+    known = {"sales by region": sales.PLAN, "only the weather": READING, "write to all": MAILS}
     found = [plan for words, plan in known.items() if words in prompt]
     return json.dumps(found[0] if found else trip(_first(prompt)))
 
@@ -212,8 +242,8 @@ async def serve(folder: Path, port: int) -> None:
         url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    files = [FileTools(work), WorkspaceTools(work), TableTools(work), ChartTools(work)]
-    tools = [stage, *files]
+    writers = (WorkspaceTools(work), TableTools(work), ChartTools(work))
+    tools = [stage, FileTools(work), *(PreviewedTools(each, work) for each in writers)]
     helps = (folder / "stand-in").exists()
     agents = [Helper()] if helps else []
     parts: dict[str, Any] = {"model": Player(stage), "tools": tools, "agents": agents}

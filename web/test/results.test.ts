@@ -7,7 +7,7 @@ import type { Json, Question, Step } from "../src/data/types";
 import { headline, originsOf } from "../src/results/consent";
 import { counted, hunks, lineDiff } from "../src/results/linediff";
 import { compare, inBrief, isNumeric, parseCsv, partsOf, tableOf, toCsv, toTabs } from "../src/results/shape";
-import type { FilePreview } from "../src/results/types";
+import type { CallPreview } from "../src/results/types";
 
 test("rows become a table with every column that any of them has", () => {
   const table = tableOf([{ a: 1, b: "x" }, { a: 2, c: null }])!;
@@ -81,12 +81,13 @@ test("unchanged lines are folded, and none is lost", () => {
 
 test("the card says what would happen to which file", () => {
   const question = { question: "data:a?1", kind: "consent", text: "", callee: "files.write", step: "a" } as Question;
-  const file = (change: FilePreview["change"], path = "a.md"): FilePreview =>
-    ({ path, change, size_before: 1500, size_after: change === "deleted" ? null : 412, kind: "text", before: null, after: null });
-  assert.equal(headline(question, [file("new")]), "Write a.md (new file, 412 bytes)");
-  assert.equal(headline(question, [file("changed")]), "Change a.md (1.5 kB now, 412 bytes afterwards)");
-  assert.equal(headline(question, [file("deleted")]), "Delete a.md (1.5 kB)");
-  assert.equal(headline(question, [file("deleted"), file("new", "b.md")]), "Move a.md to b.md");
+  type File = NonNullable<CallPreview["files"]>[number];
+  const of = (change: File["change"]): CallPreview =>
+    ({ files: [{ path: "a.md", change, size_before: 1500, ...(change === "deleted" ? {} : { size_after: 412 }) }] });
+  assert.equal(headline(question, of("new")), "Write a.md (new file, 412 bytes)");
+  assert.equal(headline(question, of("changed")), "Change a.md (1.5 kB now, 412 bytes afterwards)");
+  assert.equal(headline(question, of("deleted")), "Delete a.md (1.5 kB)");
+  assert.equal(headline(question, { moved: ["a.md", "b.md"] }), "Move a.md to b.md");
   assert.equal(headline(question, null), "Call files.write");
   assert.equal(headline({ ...question, times: 3 }, null), "Call files.write up to 3 times");
 });

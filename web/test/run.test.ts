@@ -21,7 +21,9 @@ const CASES = readdirSync(FOLDER).map((name) => JSON.parse(readFileSync(`${FOLDE
 const EVENTS = CASES.flatMap((each) => each.events);
 
 // What a case says of a run: the state with its ready steps, and the status they make.
-const told = (state: RunState): unknown => JSON.parse(JSON.stringify({ ...state, status: statusOf(state), steps: withReady(state) }));
+// What a preview shows only the server can tell.
+const told = ({ preview: _, preview_approved: __, ...state }: RunState): unknown =>
+  JSON.parse(JSON.stringify({ ...state, status: statusOf(state as RunState), steps: withReady(state as RunState) }));
 
 for (const each of CASES) {
   test(`${each.name}: every state is the one the library folds`, () => {

@@ -39,6 +39,19 @@ export function dependents(graph: Needs): Needs {
   return reverse;
 }
 
+// The starts, and everything that directly or indirectly waits for any of them.
+export function downstream(graph: Needs, starts: readonly string[]): Set<string> {
+  const reverse = dependents(graph);
+  const found = new Set<string>();
+  const left = [...starts];
+  for (let name = left.pop(); name !== undefined; name = left.pop()) {
+    if (found.has(name)) continue;
+    found.add(name);
+    left.push(...(reverse[name] ?? []));
+  }
+  return found;
+}
+
 // Each node after its needs; nodes in a ring come last, so that a wrong plan can be drawn too.
 export function order(graph: Needs): string[] {
   const waiting = new Map(Object.entries(graph).map(([node, before]) => [node, before.length]));

@@ -1,9 +1,9 @@
 // A run is nothing but its events, one after the other: `plan/fold.py` in the browser.
 // The cases in tests/web/cases hold both to the same result.
 
-import { waitsFor } from "./graph";
+import { downstream, needs, waitsFor } from "./graph";
 import { RUN_STATUSES } from "./types";
-import type { Estimate, Event, Plan, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
+import type { Estimate, Event, Plan, PreviewHead, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
 
 export interface RunState {
   id: string;
@@ -25,6 +25,11 @@ export interface RunState {
   tokens: number;
   cost_usd: string;
   cancel_asked: boolean;
+  preview: PreviewHead | null;
+  previewing: string;
+  preview_approved: boolean;
+  reads_again: boolean;
+  started_at: string | null;
   steps: Record<string, StepState>;
   questions: Record<string, Question>;
   answer_hash: string;
@@ -43,7 +48,7 @@ export function newStep(): StepState {
   return {
     status: "waiting", attempts: 0, result_hash: "", error: "", error_kind: "", progress: "",
     tokens: 0, started_at: null, finished_at: null, reused_from: "",
-    rule: "", wakes_at: null,
+    rule: "", wakes_at: null, given_by: "",
   };
 }
 
@@ -52,7 +57,7 @@ function newRun(id: string): RunState {
     id, request: "", locale: "en", phase: "triaging", decision: "", reason: "",
     plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
     paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
-    cancel_asked: false, steps: {}, questions: {}, answer_hash: "", created_at: null,
+    cancel_asked: false, preview: null, previewing: "", preview_approved: false, reads_again: false, started_at: null, steps: {}, questions: {}, answer_hash: "", created_at: null,
     updated_at: null, last: 0,
   };
 }
@@ -62,11 +67,12 @@ export function stateOf(view: RunView): RunState {
   const { id, request, locale, phase, decision, reason, plan, problems, estimate } = view;
   const { revisions, approved, running_hash, paused, replans, iterations, rejections } = view;
   const { tokens, cost_usd, cancel_asked, created_at, updated_at, last } = view;
+  const { preview, previewing, preview_approved, reads_again, started_at } = view;
   const questions = Object.fromEntries(view.questions.map((each) => [each.question, each]));
   return {
     id, request, locale, phase, decision, reason, plan, problems, estimate, revisions,
     approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
-    cancel_asked, steps: view.steps, questions, answer_hash: "", created_at, updated_at, last,
+    cancel_asked, preview, previewing, preview_approved, reads_again, started_at, steps: view.steps, questions, answer_hash: "", created_at, updated_at, last,
   };
 }
 
@@ -179,7 +185,7 @@ function proposed(run: RunState, body: Body): Partial<RunState> {
   // A plan of a one.s own is no replan: it stands for itself.
   const own = !["model", "rules", undefined].includes(body["origin"] as string | undefined);
   return {
-    plan, steps, locale: plan.locale ?? "en", approved: "", running_hash: "",
+    plan, steps, locale: plan.locale ?? "en", approved: "", running_hash: "", preview: null, previewing: "",
     problems: (body["problems"] as Problem[] | undefined) ?? [],
     estimate: wholeEstimate(body["estimate"] as Partial<Estimate> | undefined),
     revisions: run.revisions + 1,
@@ -196,6 +202,40 @@ function wholeEstimate(given: Partial<Estimate> | undefined): Estimate | null {
     seconds: 0, tokens: 0, cost_usd: null, effects: {}, critical_path: [], basis: [], ...given,
     measured: Object.fromEntries(measured) as Estimate["measured"],
   };
+}
+
+// Steps wait again that failed before the approval, or were passed over for it.
+function triedAgain(steps: Record<string, StepState>): Record<string, StepState> {
+  const waits = ({ status, rule, error_kind }: StepState): boolean =>
+    rule === "error" || rule === "need" || (["failed", "skipped", "cancelled"].includes(status) && error_kind !== "person");
+  return Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, waits(step) ? newStep() : step]));
+}
+
+// Those for which `again` is true wait once more; their parts come again with their list.
+function reset(steps: Record<string, StepState>, again: (name: string, step: StepState) => boolean): Record<string, StepState> {
+  return Object.fromEntries(Object.entries(steps).flatMap(([name, step]) =>
+    !again(name, step) ? [[name, step]] : name.includes("/") ? [] : [[name, newStep()]]));
+}
+
+// Results are given in place of those of steps that read. A fresh preview forgets what an earlier one read.
+function previewStarted(run: RunState, body: Body, event: Event): Partial<RunState> {
+  const given = (body["given"] as Record<string, string> | undefined) ?? {};
+  const again = downstream(run.plan ? needs(run.plan) : {}, Object.keys(given));
+  const kept = body["fresh"] ? reset(run.steps, hasRun) : run.steps;
+  const steps = reset(triedAgain(kept), (name) => again.has(name.split("/")[0]!));
+  const { kind, name } = event.by;
+  const given_by = (kind === "program" ? `program ${name ?? ""}`.trim() : name) || kind;
+  for (const [step, result_hash] of Object.entries(given)) steps[step] = { ...newStep(), status: "done", result_hash, given_by, finished_at: event.at };
+  return { steps, previewing: text(body, "hash"), preview: null };
+}
+
+const hasRun = (_: string, step: StepState): boolean => step.attempts > 0 || step.rule !== "" || step.given_by !== "";
+
+// Whoever approved the plan alone has not seen what was given in place of results.
+function beforeStart(run: RunState): Record<string, StepState> {
+  const seen = run.preview_approved;
+  const forgets = run.reads_again || (!seen && Object.values(run.steps).some((step) => step.given_by));
+  return triedAgain(forgets ? reset(run.steps, (name, step) => hasRun(name, step) && !(seen && step.given_by)) : run.steps);
 }
 
 function asked(run: RunState, body: Body): Partial<RunState> {
@@ -246,7 +286,12 @@ const APPLY: Record<string, Apply> = {
   review_asked: (run, body) => ({
     phase: "reviewing", approved: run.approved === text(body, "hash") ? "" : run.approved,
   }),
-  plan_approved: (_, body) => ({ approved: text(body, "hash") }),
+  preview_started: previewStarted,
+  // What it shows only the server can tell.
+  preview_made: () => ({ previewing: "" }),
+  plan_approved: (_, body) => ({
+    approved: text(body, "hash"), previewing: "", preview_approved: text(body, "preview") !== "", reads_again: body["fresh"] === true,
+  }),
   plan_rejected: (_, body) => ({ approved: "", reason: text(body, "reason") }),
   changes_asked: (run, body) => ({
     approved: "", phase: "planning", reason: text(body, "text"), rejections: run.rejections + 1,
@@ -254,7 +299,10 @@ const APPLY: Record<string, Apply> = {
   question_asked: asked,
   question_answered: closed,
   question_withdrawn: closed,
-  run_started: (_, body) => ({ phase: "running", running_hash: text(body, "hash") }),
+  run_started: (run, body, event) => ({
+    phase: "running", running_hash: text(body, "hash"), started_at: run.started_at ?? event.at,
+    ...(run.started_at === null ? { steps: beforeStart(run) } : {}),
+  }),
   step_started: (run, body, event) => setStep(run, body, {
     ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1, started_at: event.at,
   }),

@@ -24,7 +24,9 @@ export function timeline(plan: Plan, events: readonly Event[], now: number): Tim
   const asked = new Map<string, string>();
   let start = Infinity;
   let last = -Infinity;
-  for (const event of events) {
+  // What was read for a preview ran before anybody started the run.
+  const begin = events.findIndex((event) => event.body.type === "run_started");
+  for (const event of events.slice(Math.max(begin, 0))) {
     const at = Date.parse(event.at);
     const type = event.body.type;
     if (type === "run_started") start = Math.min(start, at);

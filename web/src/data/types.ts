@@ -119,8 +119,10 @@ export interface StepState {
   // The earlier run in which it was done, if not in this one.
   reused_from: string;
   // Why the plan itself skipped it; the time for which it waits.
-  rule: "" | "when" | "need" | "error";
+  rule: "" | "when" | "need" | "error" | "left_out";
   wakes_at: string | null;
+  // Who gave its result for a preview, in place of what it would read.
+  given_by: string;
 }
 
 // What the server knows beyond the journal: resolved inputs and results.
@@ -143,6 +145,9 @@ export type Origins = Record<string, Record<string, string>>;
 
 // The rules of steps as sentences, by id.
 export type Rules = Record<string, string[]>;
+
+// What a plan would change, in short; its hash approves the plan with exactly these calls.
+export interface PreviewHead { hash: string; calls: number; open: number }
 
 export interface RunView {
   id: string;
@@ -171,6 +176,12 @@ export interface RunView {
   effects: Effects;
   origins: Origins;
   rules: Rules;
+  preview: PreviewHead | null;
+  // The hash of the plan whose preview is being made.
+  previewing: string;
+  preview_approved: boolean;
+  reads_again: boolean;
+  started_at: string | null;
   steps: Record<string, StepView>;
   questions: Question[];
   paused: boolean;

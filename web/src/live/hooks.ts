@@ -70,7 +70,7 @@ export interface LiveRun extends Loaded<RunView> {
 }
 
 // Events that bring what only the server can tell of the whole run: hashes, effects, reasons.
-const READ_AGAIN = new Set(["plan_proposed", "review_asked", "plan_approved", "request_answered", "run_finished", "question_asked"]);
+const READ_AGAIN = new Set(["plan_proposed", "review_asked", "preview_started", "preview_made", "plan_approved", "request_answered", "run_finished", "question_asked"]);
 // Events that bring resolved inputs and results of single steps.
 const READ_STEPS = new Set(["step_started", "step_done", "step_reused", "step_failed", "step_skipped"]);
 

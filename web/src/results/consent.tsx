@@ -4,6 +4,7 @@
 import type { JSX } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { editable, shown, typed } from "../data/json";
+import { sameJson } from "../data/diff";
 import { earlierOf, refsOf } from "../data/refs";
 import type { Json, Plan, Question, Step } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
@@ -13,11 +14,11 @@ import { Icon } from "../ui/icons";
 import { Button, ErrorNote, Grow, Shown, useAction } from "../ui/parts";
 import { callee } from "../views/steptext";
 import { bytes, moment, t } from "../words/words";
-import { FileView } from "./fileview";
+import { ShownCall, textOf } from "./callpreview";
 import { Result } from "./result";
 import { isShort } from "./shape";
 import { TextDiff } from "./textdiff";
-import type { FilePreview, FilesPreview, WholeQuestion } from "./types";
+import type { CallPreview, Looked, PreviewedCall, WholeQuestion } from "./types";
 
 interface CardProps { run: string; plan?: Plan | null; question: Question; onAnswered: () => void }
 
@@ -44,11 +45,12 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
   return (
     <article class="question own consent" data-kind="consent" aria-labelledby={title}>
       <p class="asker"><Icon name="consent" />{t("consent.asks")}</p>
-      <h3 id={title}>{headline(question, whole.value?.files ?? null)}</h3>
-      <Sources run={run} plan={plan} question={question} />
+      <h3 id={title}>{headline(question, whole.value?.now)}</h3>
+      <Sources run={run} plan={plan} sources={question.sources} />
       {outdated && <p class="note change" role="alert">{outdated}</p>}
       <Shown of={whole}>{(found) => <Details run={run} plan={plan} question={question} whole={found} />}</Shown>
-      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} preview={whole.value?.files ? (change) => post<FilesPreview>(runPath(run, "/preview"), { question: question.question, change }) : null}
+      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} yes={t("consent.useMine")}
+        preview={whole.value?.now ? (change) => post<Looked>(runPath(run, `/questions/${encodeURIComponent(question.question)}`), { change }) : null}
         onBack={() => setChanging(false)} onSend={(body) => send(body)} /> : (
         <div class="options">
           <Button kind="primary" icon="done" disabled={action.busy || !values} onClick={() => send({ answer: "allow" })}>{t("consent.allow")}</Button>
@@ -64,52 +66,67 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
 }
 
 // What would happen, in one line.
-export function headline(question: Question, files: FilePreview[] | null): string {
+export function headline(question: Question, now: CallPreview | null | undefined): string {
   const called = question.callee || (question.step ?? "");
   if (question.times) return t("consent.callMany", { callee: called, times: question.times });
-  const [first, second] = files ?? [];
+  const { files = [], moved = [] } = now ?? {};
+  if (moved[0]) return moved[1] ? t("consent.move", { path: moved[0], to: moved[1] }) : t("ahead.deletes", { path: moved[0] });
+  const [first] = files;
   if (!first) return t("consent.call", { callee: called });
-  if (second && first.change === "deleted") return t("consent.move", { path: first.path, to: second.path });
   const size = bytes(first.size_after ?? first.size_before ?? 0);
   if (first.change === "changed") return t("consent.changed", { path: first.path, before: bytes(first.size_before ?? 0), after: size });
   return t(`consent.${first.change}`, { path: first.path, size });
 }
 
-function Sources({ run, plan, question }: Omit<CardProps, "onAnswered">): JSX.Element {
-  return <p class="from"><span class="dim">{t("consent.from")}</span> {(question.sources ?? []).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
+export function Sources({ run, plan, sources = [], part }: { run: string; plan?: Plan | null | undefined; sources?: string[] | undefined; part?: "plan" }): JSX.Element {
+  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} part={part} />)}</p>;
 }
 
 // Where a value came from; leads to that step. Its title is the plan's own word and could say
 // anything here: the card tells the step's name and what it called.
-function SourceChip({ run, plan, source }: { run: string; plan?: Plan | null | undefined; source: string }): JSX.Element {
+function SourceChip({ run, plan, source, part = "run" }: { run: string; plan?: Plan | null | undefined; source: string; part?: "run" | "plan" | undefined }): JSX.Element {
   const earlier = earlierOf(source);
   if (earlier) return <a class="chip origin-step" href={link(["runs", earlier.run, "run", earlier.step])}>{t("ask.earlier", { ...earlier })}</a>;
   const step = plan?.steps.find((each) => each.id === source.split("/")[0]);
   if (!/^[\w-]+(\/[\w-]+)*$/.test(source)) return <span class="chip origin-step">{source}</span>;
-  return <a class="chip origin-step" href={link(["runs", run, "run", source])} >{source}{step && callee(step) && <> <small>{callee(step)}</small></>}</a>;
+  return <a class="chip origin-step" href={link(["runs", run, part, source])}>{source}{step && callee(step) && <> <small>{callee(step)}</small></>}</a>;
 }
 
 function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> & { whole: WholeQuestion }): JSX.Element {
-  const files = whole.files ?? [];
-  // What a preview shows to its last letter is not told a second time at full length.
-  const inPreview = new Set(files.flatMap((file) => (file.after === null ? [] : [file.after])));
+  // What is shown to its last letter is not told a second time at full length.
+  const told = textOf(whole.now);
   const step = stepOf(plan, question);
   const values = whole.values ?? {};
   return (
     <>
-      {whole.would_fail && <WouldFail why={whole.would_fail} />}
-      {files.map((file) => <FileChange key={file.path} file={file} address={runPath(run, `/preview?question=${encodeURIComponent(question.question)}&path=${encodeURIComponent(file.path)}`)} />)}
+      {whole.previewed && <Since before={whole.previewed} values={values} now={whole.now} />}
+      {whole.now && <ShownCall shown={whole.now} address={(path) => runPath(run, `/questions/${encodeURIComponent(question.question)}?path=${encodeURIComponent(path)}`)} />}
       <dl class="values">
         {inOrder(step, values).map((name) => [name, values[name]!] as const).map(([name, value]) => (
           <div key={name}>
             <dt><code>{name}</code> {originsOf(step, name).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</dt>
-            <dd>{typeof value === "string" && inPreview.has(value) && !isShort(value)
+            <dd>{typeof value === "string" && told.includes(value) && !isShort(value)
               ? <details><summary>{t("consent.asShown", { count: value.length })}</summary><Result value={value} label={name} /></details>
               : <Result value={value} label={name} />}</dd>
           </div>
         ))}
       </dl>
     </>
+  );
+}
+
+// What has changed since a person approved this call in a preview.
+function Since({ before, values, now }: { before: PreviewedCall; values: Record<string, Json>; now: CallPreview | null }): JSX.Element {
+  const names = Object.keys(values).filter((name) => !sameJson(before.inputs[name] ?? null, values[name]!));
+  const pairs = names.map((name) => [name, written(before.inputs[name] ?? ""), written(values[name]!)] as const);
+  const said = [before.shown?.text ?? "", now?.text ?? ""] as const;
+  return (
+    <section class="since">
+      <p class="note change">{t("consent.since")}</p>
+      {said[0] !== said[1] && <TextDiff before={said[0]} after={said[1]} label={t("consent.view.changes")} />}
+      {(said[0] === said[1] || !said[0]) && pairs.map(([name, old, text]) => (
+        <div key={name}><p><code>{name}</code></p><TextDiff before={old} after={text} label={name} /></div>))}
+    </section>
   );
 }
 
@@ -130,32 +147,11 @@ export function originsOf(step: Step | undefined, name: string): string[] {
   return [...new Set(found.flatMap((each) => (each === "item" ? [...refsOf(step?.over)] : each === "params" ? [] : [each])))];
 }
 
-const WouldFail = ({ why }: { why: string }): JSX.Element => <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {why}</span></p>;
-
-// Without an address, only texts can be shown.
-function FileChange({ file, address = "" }: { file: FilePreview; address?: string }): JSX.Element {
-  const [view, setView] = useState<"changes" | "after">(file.change === "changed" && file.before !== null && file.after !== null ? "changes" : "after");
-  const kind = (text: string | null): FilePreview["kind"] => (address || text !== null ? file.kind : "other");
-  const both = file.before !== null && file.after !== null && file.change === "changed";
-  return (
-    <figure class="file-change">
-      <figcaption><code>{file.path}</code> <span class={`chip ${file.change === "deleted" ? "minus" : file.change === "new" ? "plus" : ""}`}>{t(`consent.is.${file.change}`)}</span>
-        {both && <span class="switch" role="group" aria-label={t("view.label")}>
-          {(["changes", "after"] as const).map((each) => <button key={each} type="button" aria-pressed={view === each} onClick={() => setView(each)}>{t(`consent.view.${each}`)}</button>)}
-        </span>}
-      </figcaption>
-      {file.change === "deleted" ? <FileView path={file.path} kind={file.kind === "picture" ? "other" : kind(file.before)} address={address} text={file.before} />
-        : both && view === "changes" ? <TextDiff before={file.before!} after={file.after!} label={t("consent.view.changes")} />
-          : <FileView path={file.path} kind={!address && file.kind === "picture" ? "other" : kind(file.after)} address={address} text={file.after} />}
-    </figure>
-  );
-}
-
 // Values of one's own: they stand as they are in the plan that is approved, or in the answer.
-function Change({ values, names, busy, preview, onBack, onSend }: {
-  values: Record<string, Json>; names: string[]; busy: boolean;
-  preview: ((change: Record<string, Json>) => Promise<FilesPreview>) | null;
-  onBack: () => void; onSend: (body: Record<string, Json>) => void;
+export function Change({ values, names, busy, yes, preview, onBack, onSend }: {
+  values: Record<string, Json>; names: string[]; busy: boolean; yes: string;
+  preview: ((change: Record<string, Json>) => Promise<Looked>) | null;
+  onBack: () => void; onSend: (body: { change: Record<string, Json>; seen?: string }) => void;
 }): JSX.Element {
   const [texts, setTexts] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, written(value)])));
   const changed = Object.entries(texts).filter(([name, text]) => text !== written(values[name]!));
@@ -172,10 +168,9 @@ function Change({ values, names, busy, preview, onBack, onSend }: {
         <div class="field" key={name}><label for={`${place}-${name}`}><code>{name}</code></label>
           <Grow id={`${place}-${name}`} mono value={texts[name]!} onInput={(text) => setTexts({ ...texts, [name]: text })} /></div>
       ))}
-      {changed.length > 0 && found?.would_fail && <WouldFail why={found.would_fail} />}
-      {changed.length > 0 && found?.files?.map((file) => <FileChange key={`${file.path} ${file.change}`} file={file} />)}
+      {changed.length > 0 && found?.now && <ShownCall shown={found.now} />}
       <div class="options">
-        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend({ change, ...(found && { seen: found.seen }) })}>{t("consent.useMine")}</Button>
+        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend({ change, ...(found && { seen: found.seen }) })}>{yes}</Button>
         <Button disabled={busy} onClick={onBack}>{t("app.back")}</Button>
       </div>
       <p class="dim small" id={why}>{changed.length === 0 ? t("consent.nothingChanged") : t("consent.isChanged", { names: changed.map(([name]) => name).join(", ") })}</p>
@@ -184,8 +179,8 @@ function Change({ values, names, busy, preview, onBack, onSend }: {
 }
 
 // What the call would do with the values as they are typed; null until that is known.
-function usePreview(preview: ((change: Record<string, Json>) => Promise<FilesPreview>) | null, change: Record<string, Json>, texts: string): FilesPreview | null {
-  const [found, setFound] = useState<FilesPreview | null>(null);
+function usePreview(preview: ((change: Record<string, Json>) => Promise<Looked>) | null, change: Record<string, Json>, texts: string): Looked | null {
+  const [found, setFound] = useState<Looked | null>(null);
   useEffect(() => {
     setFound(null);
     if (!preview || texts === "[]") return undefined;
@@ -196,4 +191,4 @@ function usePreview(preview: ((change: Record<string, Json>) => Promise<FilesPre
   return found;
 }
 
-const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));
+export const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));

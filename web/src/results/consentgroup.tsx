@@ -51,8 +51,8 @@ export function ConsentGroup({ run, plan, questions, onAnswered }: Props): JSX.E
           <thead><tr><th>{t("consent.what")}</th>{columns.map((each) => <th key={each}><code>{each}</code></th>)}</tr></thead>
           <tbody>{whole.map((each) => (
             <tr key={each.question}>
-              <td><button type="button" class="link" aria-expanded={open === each.question} onClick={() => setOpen(open === each.question ? "" : each.question)}>{each.step} {headline(each, each.files)}</button>
-                {each.would_fail && <p class="bad small">{t("consent.wouldFail")} {each.would_fail}</p>}</td>
+              <td><button type="button" class="link" aria-expanded={open === each.question} onClick={() => setOpen(open === each.question ? "" : each.question)}>{each.step} {headline(each, each.now)}</button>
+                {each.now?.fails && <p class="bad small">{t("consent.wouldFail")} {each.now.fails}</p>}</td>
               {columns.map((name) => <td key={name}>{each.values && name in each.values && <Result value={each.values[name]} label={name} />}</td>)}
             </tr>))}</tbody>
         </table>

@@ -23,4 +23,5 @@ export const Result = later(async () => (await import("./result")).Result);
 export const StepFiles = later(async () => (await import("./files")).StepFiles);
 export const FileView = later(async () => (await import("./fileview")).FileView);
 export const ConsentGroup = later(async () => (await import("./consentgroup")).ConsentGroup);
+export const PlanPreview = later(async () => (await import("./planpreview")).PlanPreview);
 export const ConsentCard = later(async () => (await import("./consent")).ConsentCard);

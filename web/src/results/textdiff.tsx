@@ -24,6 +24,13 @@ export function TextDiff({ before, after, label }: { before: string; after: stri
   );
 }
 
+// A difference as the server made it: lines that begin with their sign.
+export function UnifiedDiff({ lines, label }: { lines: string[]; label: string }): JSX.Element {
+  const shown = lines.filter((line) => !/^(---|\+\+\+) /.test(line)).map((line): Line => (
+    { kind: line.startsWith("+") ? "new" : line.startsWith("-") ? "old" : "same", text: line.startsWith("@@") ? "⋯" : line.slice(1) }));
+  return <div class="text-diff"><div class="scroll" tabIndex={0} role="group" aria-label={label}><HunkView hunk={{ kind: "lines", lines: shown }} /></div></div>;
+}
+
 // Long hunks are shown piece by piece: every line can be reached, none is left out.
 function HunkView({ hunk }: { hunk: Hunk }): JSX.Element {
   const [most, setMost] = useState(hunk.kind === "fold" && hunk.lines.length > 4 ? 0 : MOST);

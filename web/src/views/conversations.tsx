@@ -117,7 +117,7 @@ function Card({ run }: { run: ConversationRun }): JSX.Element {
     <a class="card" href={link(["runs", run.id])}>
       <span class="line"><b>{run.goal || run.request}</b><RunBadge status={run.status} /></span>
       {run.answer && <span class="first-lines">{firstLines(run.answer)}</span>}
-      {run.steps.total > 0 && <small class="dim">{t("go.done", run.steps)}</small>}
+      {run.steps.total > 0 && run.status !== "reviewing" && <small class="dim">{t("go.done", run.steps)}</small>}
     </a>
   );
 }

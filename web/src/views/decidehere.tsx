@@ -5,6 +5,8 @@ import { useState } from "preact/hooks";
 import type { InboxItem, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
+import { approvalOf, usePreview } from "../live/preview";
+import { PlanPreview } from "../results/later";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Shown, useAction } from "../ui/parts";
@@ -24,9 +26,9 @@ export function DecideHere({ item, onDecided }: { item: InboxItem; onDecided: ()
   return <div class="here"><PlanHere run={run} onDecided={onDecided} /></div>;
 }
 
-// It is not read again while it is shown: what is approved is what stands here, by its hash.
+// It is not read again while it is shown, but for a preview: what is approved is what stands here, by its hash.
 function PlanHere({ run, onDecided }: { run: string; onDecided: () => void }): JSX.Element {
-  const view = useResource<RunView>(runPath(run));
+  const view = useResource<RunView>(runPath(run), (event) => event.run === run && event.body.type.startsWith("preview_"));
   return <Shown of={view}>{(value) => <Plan view={value} reload={view.reload} onDecided={onDecided} />}</Shown>;
 }
 
@@ -35,7 +37,8 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   const [stale, setStale] = useState(false);
   const [sure, setSure] = useState(false);
   const { plan } = view;
-  const decide = (body: Record<string, string | boolean>): void => act(() => post(runPath(view.id, "/decision"), body));
+  const { shown, error } = usePreview(view);
+  const decide = (body: Record<string, unknown>): void => act(() => post(runPath(view.id, "/decision"), body));
   const act = (work: () => Promise<unknown>): void => action.act(async () => {
     try {
       await work();
@@ -51,19 +54,20 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   if (view.status !== "reviewing" || !plan || !view.hash) return <div class="line"><p class="dim">{t("desk.decided")}</p>{open}</div>;
   const why = refusal(view);
   const times = timesOf(plan);
-  const approving = { disabled: action.busy || Boolean(why), ...(why ? { describedBy: `why-${view.id}` } : {}) };
+  const approving = { disabled: action.busy || Boolean(why) || (view.preview !== null && !shown), ...(why ? { describedBy: `why-${view.id}` } : {}) };
   return (
     <>
       {stale && <div class="note ask" role="alert"><Icon name="warning" /><p>{t("review.stale")}</p></div>}
       {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.map((each) => titled(each, plan)).join(" · ")} /></p> : null}
       {plan.steps.length <= MOST && <BriefSteps plan={plan} effects={view.effects} />}
+      {view.preview && <PlanPreview run={view} shown={shown} error={error} />}
       {times.length > 0 && <p><b>{t("schedules.when")}:</b> {times.join(" · ")}</p>}
       <p class="dim small">{facts(view)}</p>
       {why && <p class="small bad" id={`why-${view.id}`}>{why}</p>}
       <ErrorNote error={action.error} />
       <div class="actions">
         {times.length > 0 && <Button kind="primary" icon="schedules" {...approving} onClick={() => act(() => scheduleRun(view))}>{t("review.schedule")}</Button>}
-        <Button kind={times.length ? "plain" : "primary"} icon="done" {...approving} onClick={() => decide({ approve: view.hash! })}>{t(times.length ? "review.once" : "review.approve")}</Button>
+        <Button kind={times.length ? "plain" : "primary"} icon="done" {...approving} onClick={() => decide(approvalOf(view, shown))}>{t(times.length ? "review.once" : "review.approve")}</Button>
         <Button disabled={action.busy} onClick={() => setSure(true)}>{t("review.discard")}</Button>
         {open}
       </div>

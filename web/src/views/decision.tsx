@@ -4,6 +4,8 @@ import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 import type { RunView } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
+import { approvalOf } from "../live/preview";
+import type { Shown } from "../live/preview";
 import { go, link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Field, Grow, isEnter, useAction } from "../ui/parts";
@@ -12,7 +14,7 @@ import type { Editor } from "./editing";
 import { askAgain } from "./noplan";
 import { scheduleRun, timesOf } from "./timing";
 
-interface Props { run: RunView; editor: Editor; reload: () => void; onStale: () => void }
+interface Props { run: RunView; editor: Editor; preview: Shown | undefined; reload: () => void; onStale: () => void }
 
 // Why the plan cannot be approved now; empty where it can.
 function barrier(run: RunView, editor: Editor): string {
@@ -21,7 +23,16 @@ function barrier(run: RunView, editor: Editor): string {
   return run.problems.some((each) => each.severity === "error") ? t("review.hasErrors") : "";
 }
 
-export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
+// What is approved, in one line.
+export function approves(run: RunView, preview: Shown | undefined): string {
+  const hash = short(run.hash);
+  if (!preview) return t("review.approveHash", { hash });
+  const { calls, choice } = preview;
+  const all = choice.out.size === 0;
+  return t(all ? "ahead.approvesAll" : "ahead.approves", { hash, count: calls.length - choice.out.size, total: calls.length });
+}
+
+export function Decision({ run, editor, preview, reload, onStale }: Props): JSX.Element {
   const action = useAction();
   const [text, setText] = useState("");
   const [asking, setAsking] = useState(false);
@@ -52,11 +63,11 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
   };
   const barred = barrier(run, editor);
   const timed = timesOf(run.plan).length > 0;
-  const approving = { describedBy: why, disabled: action.busy || !run.hash || barred !== "" };
+  const approving = { describedBy: why, disabled: action.busy || !run.hash || barred !== "" || (run.preview !== null && !preview) };
   const approve = (
     <>
       {timed && <Button kind={run.stand_in ? "plain" : "primary"} icon="schedules" {...approving} onClick={() => act(() => scheduleRun(run))}>{t("review.schedule")}</Button>}
-      <Button kind={run.stand_in || timed ? "plain" : "primary"} icon={run.stand_in ? "warning" : "done"} {...approving} onClick={() => send({ approve: run.hash })}>
+      <Button kind={run.stand_in || timed ? "plain" : "primary"} icon={run.stand_in ? "warning" : "done"} {...approving} onClick={() => send(approvalOf(run, preview))}>
         {t(run.stand_in ? "noplan.anyway" : timed ? "review.once" : "review.approve")}
       </Button>
     </>
@@ -67,7 +78,7 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
       <div class="actions">
         {run.stand_in ? <Button kind="primary" icon="replanning" disabled={action.busy} onClick={again}>{t("go.planAgain")}</Button> : approve}
         <Button icon="planning" onClick={() => setAsking(!asking)}>{t("review.changes")}</Button>
-        <span id={why} class={`small ${barred ? "warn" : "dim"}`}>{barred && <Icon name="note" />}{barred || t("review.approveHash", { hash: short(run.hash) })}</span>
+        <span id={why} class={`small ${barred ? "warn" : "dim"}`}>{barred && <Icon name="note" />}{barred || approves(run, preview)}</span>
         {run.stand_in && approve}
         <a class="button quiet" href={link(["schedules", "new"], { run: run.id })}>{t(timed ? "review.otherTime" : "report.schedule")}</a>
         <Button kind="danger" icon="remove" disabled={action.busy} onClick={() => setSure(true)}>{t("review.discard")}</Button>

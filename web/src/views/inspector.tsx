@@ -29,7 +29,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
   return (
     <div class="inspector">
       <h3>{stepName(step)}</h3>
-      <p class="facts">{state && <StepBadge status={state.status} />}<span>{t(`kind.${step.kind}`)}</span><code>{callee(step) || step.id}</code><EffectChip effect={run.effects.by_step[step.id]} /></p>
+      <p class="facts">{state && (run.status === "reviewing" && !run.started_at ? state.result_hash && <span class="chip">{t("ahead.read")}</span> : <StepBadge status={state.status} />)}<span>{t(`kind.${step.kind}`)}</span><code>{callee(step) || step.id}</code><EffectChip effect={run.effects.by_step[step.id]} /></p>
       {step.why && <p class="dim">{step.why}</p>}
       {state && <StepActions run={run} name={name} state={state} />}
       {state?.reused_from && <p class="dim small">{t("inspect.reused", { at: moment(state.finished_at) })} <a href={link(["runs", state.reused_from])}>{t("go.original")}</a></p>}

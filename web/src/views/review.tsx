@@ -4,6 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { isOver } from "../data/run";
 import type { Plan, PlanVersion, RunView } from "../data/types";
+import { usePreview } from "../live/preview";
+import { PlanPreview } from "../results/later";
 import { link, go, useRoute } from "../route";
 import { Icon } from "../ui/icons";
 import { Tabs } from "../ui/parts";
@@ -40,6 +42,8 @@ export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.E
   const selected = plan.steps.find((each) => each.id === step);
   const select = (id: string | undefined): void => go(["runs", run.id, "plan", ...(id ? [id] : [])], keep, true);
   const earlier = useEarlier(run, editor);
+  const preview = usePreview(run);
+  const decides = run.status === "reviewing" && run.approved !== run.hash;
   const tabs = VIEWS.filter((each) => each !== "both" || wide).map((each) => (
     { id: each, name: t(each === "both" ? "hero.both_views" : `view.${each}`), href: link(["runs", run.id, "plan", ...(step ? [step] : [])], { ...keep, view: each }) }));
   return (
@@ -52,6 +56,7 @@ export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.E
         <Tabs small label={t("view.label")} current={shows} tabs={tabs} />
       </Hero>
       {editable && (editor.dirty || editor.redo || again) && <EditBar editor={editor} again={again} fresh={run.plan === null} />}
+      {decides && !editor.dirty && <PlanPreview run={run} shown={preview.shown} error={preview.error} />}
       {large && !mode && <p class="dim">{t("go.large", { count: plan.steps.length })}</p>}
       <Steps run={run} editor={editor} editable={editable} shows={shows} step={step} picked={selected !== undefined}
         before={editor.dirty ? saved : earlier?.before.plan} hrefOf={(id) => link(["runs", run.id, "plan", id], keep)} onSelect={select}>
@@ -62,7 +67,7 @@ export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.E
           </Side>
         )}
       </Steps>
-      {run.status === "reviewing" && run.approved !== run.hash && <Decision run={run} editor={editor} reload={reload} onStale={onStale} />}
+      {decides && <Decision run={run} editor={editor} preview={preview.shown} reload={reload} onStale={onStale} />}
     </div>
   );
 }

@@ -70,7 +70,7 @@ function RunPage({ id, route }: { id: string; route: Route }): JSX.Element {
 
 function RunTabs({ run, tab }: { run: RunView; tab: TabName }): JSX.Element {
   const there = TABS.filter((each) =>
-    each === "plan" ? run.plan || hasNoPlan(run) : each === "run" ? run.running_hash || Object.values(run.steps).some((step) => step.started_at)
+    each === "plan" ? run.plan || hasNoPlan(run) : each === "run" ? run.running_hash || (run.status !== "reviewing" && Object.values(run.steps).some((step) => step.started_at)) || run.started_at
       : each === "report" ? isOver(run.status) : run.revisions > 1);
   return <Tabs label={t("tab.label")} current={tab} tabs={there.map((each) => ({ id: each, name: t(`tab.${each}`), href: link(["runs", run.id, each]) }))} />;
 }
@@ -121,8 +121,9 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
       <ul class="facts" aria-live="off">
         <li><RunBadge status={shownStatus(run, drafts)} /></li>
         {run.running_hash && <li>{t("go.done", { done: count("done"), total: steps.length })}</li>}
-        {count("running") > 0 && <li>{t("go.running", { count: count("running") })}</li>}
-        {count("failed") > 0 && <li class="bad">{t("go.failed", { count: count("failed") })}</li>}
+        {run.previewing && <li>{t("ahead.making")}</li>}
+        {run.started_at && count("running") > 0 && <li>{t("go.running", { count: count("running") })}</li>}
+        {run.started_at && count("failed") > 0 && <li class="bad">{t("go.failed", { count: count("failed") })}</li>}
         {elapsed >= 1 && <li title={t("go.elapsedWhy", { time: duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000)) })}>{precise(elapsed)}</li>}
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}

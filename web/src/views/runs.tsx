@@ -23,7 +23,7 @@ export function RunRows({ rows, choosing, more = false }: { rows: RunRow[]; choo
           <a data-row href={link(["runs", row.id])}>
             <span class="what"><b>{row.request || row.goal}</b>{row.goal && row.goal !== row.request && <small>{row.goal}</small>}</span>
             <RunBadge status={row.status} />
-            <Progress steps={row.steps} />
+            <Progress row={row} />
             {choosing && <span class="took" title={t("desk.took")}>{worked(row) > 0 ? duration(worked(row)) : ""}</span>}
             <span class="cost" title={t("review.cost")}>{Number(row.cost_usd) > 0 ? money(row.cost_usd) : ""}</span>
             <time dateTime={row.created_at}>{ago(row.created_at, now)}</time>
@@ -37,8 +37,9 @@ export function RunRows({ rows, choosing, more = false }: { rows: RunRow[]; choo
 // Planning and running; what was spent waiting for a person does not count.
 const worked = (row: RunRow): number => (row.planning_seconds ?? 0) + (row.running_seconds ?? 0);
 
-function Progress({ steps }: { steps: RunRow["steps"] }): JSX.Element {
-  if (!steps.total) return <span class="progress" />;
+// What was read for a preview does not make a plan that waits for approval half done.
+function Progress({ row: { steps, status } }: { row: RunRow }): JSX.Element {
+  if (!steps.total || status === "reviewing") return <span class="progress" />;
   return (
     <span class="progress">
       <progress max={steps.total} value={steps.done} aria-label={t("go.done", { done: steps.done, total: steps.total })} />

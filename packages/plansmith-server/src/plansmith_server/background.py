@@ -215,8 +215,7 @@ class BackgroundRuns:
         if run.options.thread and isinstance(move, MakePlan):
             await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
         if move == MakePlan() and not run.options.mode:
-            await smith.runs.planning.make_next_plan(journal)
-            return journal.run
+            return await smith.runs.plan_if_next(run)
         smith.runs.journals.keep_new(journal)
         return await smith.runs.run(run_id, parks=True)
 

@@ -160,10 +160,27 @@ class PlanQuery(Input):
         return self
 
 
+class NewPreview(Input, json_schema_extra=_example(given={"weather": {"degrees": 3}})):
+    """Results that stand in for those of steps that only read, by step.
+
+    `fresh` forgets what was read, and given, for an earlier preview.
+    """
+
+    given: dict[str, Json] = {}
+    fresh: Flag = False
+
+
 class Decision(Input, json_schema_extra=_example(approve=_HASH)):
-    """Exactly one of: approve the plan with this hash, reject it, ask for changes."""
+    """Exactly one of: approve the plan or its preview with this hash, reject it, ask for changes.
+
+    Of the calls of an approved preview, some can be left out, and inputs of some changed; `fresh`
+    reads again what was read for it.
+    """
 
     approve: Short | None = None
+    leave_out: list[Short] = []
+    change: dict[str, dict[str, Json]] = {}
+    fresh: Flag = False
     reject: Flag = False
     changes: FreeText | None = None
 
@@ -171,6 +188,8 @@ class Decision(Input, json_schema_extra=_example(approve=_HASH)):
     def _one(self) -> Self:
         if sum((self.approve is not None, self.reject, self.changes is not None)) != 1:
             raise ValueError("give exactly one of approve, reject and changes")
+        if self.approve is None and (self.leave_out or self.change or self.fresh):
+            raise ValueError("leave_out, change and fresh go with approve")
         return self
 
 

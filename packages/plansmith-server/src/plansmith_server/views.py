@@ -76,6 +76,7 @@ class StepView(BaseModel):
     reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
     rule: str = Field(description="why the plan itself skipped it: when, need or error")
     wakes_at: datetime | None = Field(description="when it starts, if it waits for a time")
+    given_by: str = Field(description="who gave its result for a preview, in place of its own")
 
 
 class QuestionView(BaseModel):
@@ -117,6 +118,14 @@ class PlanView(BaseModel):
     rules: dict[str, list[str]] = Field(description="the rules of steps, as sentences")
 
 
+class PreviewHead(BaseModel):
+    """The preview of a plan in short: the hash that approves it, and numbers of calls."""
+
+    hash: str
+    calls: int
+    open: int
+
+
 class TimesView(BaseModel):
     """Seconds of planning, of running and of waiting for a person, until the moment `at`."""
 
@@ -149,6 +158,11 @@ class RunView(PlanView):
     review: dict[str, Any] | None = Field(
         description="whether a person is `asked` to approve the plan, by its `hash`, and `reasons`"
     )
+    preview: PreviewHead | None
+    previewing: str = Field(description="the hash of the plan whose preview is being made")
+    preview_approved: bool = Field(description="whether the calls of its preview were approved")
+    reads_again: bool = Field(description="whether what was read for the preview is read again")
+    started_at: datetime | None
     steps: dict[str, StepView]
     questions: list[QuestionView]
     paused: bool
@@ -270,7 +284,9 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         rules=rules_view(run.plan),
         stand_in=run.plan is not None and is_fallback(run.plan, run.figures),
         failure=await _failure(smith, events),
-        review=_review(run, events),
+        review=_review(run),
+        preview=await _preview_head(smith, run),
+        preview_approved=bool(run.permits),
         steps={
             name: step_view(state, results.get(name), inputs.get(name))
             for name, state in run.steps.items()
@@ -285,6 +301,14 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         last=run.last.number if run.last else 0,
         times=view(TimesView, run.times, at=events[-1].at if events else None),
     )
+
+
+async def _preview_head(smith: Plansmith, run: Run) -> JsonObject | None:
+    if run.previewed is None:
+        return None
+    found = cast("JsonObject", await smith.store.get(run.previewed.content))
+    counts = {name: len(found.get(name, ())) for name in ("calls", "open")}
+    return {"hash": run.previewed.approval, **counts}
 
 
 async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> JsonObject | None:
@@ -329,18 +353,18 @@ def _continues(run: Run) -> JsonObject | None:
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
 
 
-def _review(run: Run, events: Sequence[e.Event]) -> JsonObject | None:
+def _review(run: Run) -> JsonObject | None:
     """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
         return None
-    digest = run.plan.hash
-    asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
-    current = [each for each in asked if each.hash == digest]
-    if current:
-        return {"asked": awaits_review(run), "hash": digest, "reasons": current[-1].reasons}
-    if not is_undecided(run):
+    if run.review_reasons is not None:
+        reasons = run.review_reasons
+    elif is_undecided(run):
+        reasons = (Sentence("review.undecided"),)
+    else:
         return None
-    return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
+    asked = run.review_reasons is None or awaits_review(run)
+    return {"asked": asked, "hash": run.plan.hash, "reasons": reasons}
 
 
 def awaits_review(run: Run) -> bool:

@@ -121,20 +121,20 @@ async def test_a_consent_shows_the_file_before_and_after(desk: House, work: Path
     (work / "in.md").write_text("new line\n")
     (work / "out.md").write_text("old line\n")
     run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}", overwrite=True))
-    (file,) = whole["files"]
-    assert (file["path"], file["change"], file["kind"]) == ("out.md", "changed", "markdown")
-    assert (file["before"], file["after"]) == ("old line\n", "new line\n")
+    (file,) = whole["now"]["files"]
+    assert (file["path"], file["change"]) == ("out.md", "changed")
+    assert file["difference"][1:] == ["-old line", "+new line"]
     assert (work / "out.md").read_text() == "old line\n"
     # Somebody changes the file before it is allowed: what was seen is not what would be lost.
     (work / "out.md").write_text("meanwhile\n")
     answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
     refused = await desk.client.post(f"/v1/runs/{run}/answers", json=answer)
     assert refused.status_code == 409
-    assert "out.md changed on the disk after you looked" in refused.json()["detail"]
+    assert "out.md changed after you looked" in refused.json()["detail"]
     assert (work / "out.md").read_text() == "meanwhile\n"
     name = quote(whole["question"], safe="")
     again = await desk.get(f"/v1/runs/{run}/questions/{name}")
-    assert again["files"][0]["before"] == "meanwhile\n"
+    assert again["now"]["files"][0]["difference"][1] == "-meanwhile"
     await desk.post(f"/v1/runs/{run}/answers", answer | {"seen": again["seen"]})
     await desk.until(run, "done")
     assert (work / "out.md").read_text() == "new line\n"
@@ -191,22 +191,22 @@ async def test_a_consent_previews_pictures_and_takes_no_values_of_a_program(
     (work / "in.svg").write_text(SCRIPT)
     read = tool_step("read", "files.read", inputs={"path": "in.svg"})
     run, whole = await asking(desk, read, write("save", "out.svg", "{{read.text}}"))
-    assert whole["files"][0] | {"before": None} == whole["files"][0]
-    assert whole["files"][0]["change"] == "new"
-    query = {"question": whole["question"], "path": "out.svg"}
-    preview = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
+    assert whole["now"]["files"][0]["change"] == "new"
+    name = quote(whole["question"], safe="")
+    address = f"/v1/runs/{run}/questions/{name}"
+    preview = await desk.client.get(address, params={"path": "out.svg"})
     assert preview.text == SCRIPT
     assert preview.headers["content-type"] == "image/svg+xml"
     assert preview.headers["content-security-policy"].startswith("sandbox;")
-    other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
+    other = await desk.client.get(address, params={"path": "in.svg"})
     assert other.status_code == 404
     assert not (work / "out.svg").exists()
     (work / "out.md").write_text("old")
     _, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
-    assert (whole["files"], whole["would_fail"]) == (
-        [],
-        "out.md is there already (choose another name, or set overwrite to true)",
-    )
+    assert whole["now"] | {"files": []} == whole["now"] | {
+        "files": [],
+        "fails": "out.md is there already (choose another name, or set overwrite to true)",
+    }
     run, whole = await asking(desk, READ, write("save", "new.md", "{{read.text}}"))
     changed = {"question": whole["question"], "change": {"path": "other.md"}}
     async with desk.with_token("helper", "look", "answer", "propose") as client:
@@ -224,9 +224,11 @@ async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_ov
     run, whole = await asking(desk, READ, {"id": "all", "over": ["out.md"], "each": each})
     await desk.post(f"/v1/runs/{run}/pause")
     answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
-    seen = await desk.post(f"/v1/runs/{run}/preview", answer)
-    assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
-        ("mine.md", "old", "own")
+    name = quote(whole["question"], safe="")
+    own = {"change": answer["change"]}
+    seen = await desk.post(f"/v1/runs/{run}/questions/{name}", own)
+    assert [(each["path"], each["difference"][1:]) for each in seen["now"]["files"]] == [
+        ("mine.md", ["-old", "+own"])
     ]
     (work / "mine.md").write_text("older")
     late = answer | {"seen": seen["seen"]}

@@ -30,6 +30,7 @@ from plansmith_server.handshake import handshake_answer
 
 TOOLS = {
     "plan_create",
+    "plan_preview",
     "plan_show",
     "plan_validate",
     "run_start",
@@ -38,6 +39,7 @@ TOOLS = {
     "run_answer",
     "planning",
 }
+OSLO = {"city": "Oslo"}
 DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
 
 
@@ -108,6 +110,9 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
         await call(made, "run_status", run=run)
         await call(made, "run_result", run=run)
         await call(made, "plan_show", run=run)
+        seen = (await call(made, "plan_preview", run=run))["preview"]
+        assert [(each["step"], each["inputs"]) for each in seen["calls"]] == [("a", OSLO)]
+        await refused(made, "run_answer", run=run, question="approve", answer=seen["hash"])
         await call(made, "plan_validate", plan=acting)
         for command in ("set_active", "mark_step", "update", "delete"):
             await made.call_tool(

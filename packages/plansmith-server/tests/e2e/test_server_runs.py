@@ -379,8 +379,8 @@ async def test_the_values_of_a_consent_are_given_to_their_last_letter(house: Hou
     assert "only the first 2,000 of 60,000 characters" in asked["text"]
     path = f"/v1/runs/{run['id']}/questions/{quote(asked['question'], safe='')}"
     whole = await house.get(path)
-    values = {"values": {"city": LONG}, "files": None, "seen": "", "would_fail": ""}
-    assert whole == asked | values | {"can_change": True}
+    values = {"values": {"city": LONG}, "seen": ""}
+    assert whole == asked | values | {"can_change": True, "previewed": None, "now": None}
     answer = {"question": asked["question"], "answer": "allow"}
     await house.post(f"/v1/runs/{run['id']}/answers", answer)
     await house.until(run["id"], "done")

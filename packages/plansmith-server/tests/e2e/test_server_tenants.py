@@ -50,7 +50,7 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/runs": {"plan": SOME_PLAN},
     "POST /v1/runs/{id}/decision": {"reject": True},
     "POST /v1/runs/{id}/answers": {"question": "which", "answer": "Oslo"},
-    "POST /v1/runs/{id}/preview": {"question": "which", "change": {"path": "a.txt"}},
+    "POST /v1/runs/{id}/questions/{question:path}": {"change": {"path": "a.txt"}},
     "POST /v1/runs/{id}/skip": {"step": "a"},
     "POST /v1/runs/{id}/template": {"name": "taken"},
     "POST /v1/conversations/{id:path}/messages": {"text": "Which files are there?"},
@@ -65,7 +65,7 @@ BODIES: Mapping[str, Any] = {
 QUERIES = {
     "GET /v1/tools/last-result": "?tool=files.list",
     "GET /v1/runs/{id}/diff": "?from=1&to=1",
-    "GET /v1/runs/{id}/preview": "?question=consent:a&path=a.txt",
+    "GET /v1/runs/{id}/preview/{step:path}": "?path=a.txt",
 }
 
 

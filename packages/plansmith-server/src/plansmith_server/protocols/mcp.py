@@ -16,6 +16,7 @@ from pydantic import Field
 from starlette.routing import BaseRoute
 
 from plansmith import plugins
+from plansmith.engine.journal import load_preview
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -31,6 +32,7 @@ from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program, program_of
 from plansmith_server.routes.conversations import ANSWERED, taken_for
 from plansmith_server.routes.plans import check_plan
+from plansmith_server.routes.previews import preview_page
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
@@ -61,7 +63,9 @@ def make_mcp(state: ServerState) -> MCPServer[Any]:
     """Makes the server with its tools."""
     tools = _PlansmithTools(state)
     reads: list[Any] = [tools.plan_show, tools.plan_validate, tools.run_status, tools.run_result]
-    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
+    begins: list[Any] = [
+        *(tools.plan_create, tools.plan_preview, tools.run_start, tools.run_answer)
+    ]
     if _PLANNING in plugins.names("mcp"):
         begins.append(tools.planning)
     made = [Tool.from_function(_with_errors(each), annotations=_READS) for each in reads]
@@ -167,7 +171,8 @@ class _PlansmithTools:
     ) -> dict[str, Any]:
         """Show the plan of a run, with its problems, its estimate and what it changes.
 
-        In a dialect, `lost` says what that cannot hold.
+        `preview` has the calls it would make, as far as a preview was made. In a dialect, `lost`
+        says what that cannot hold.
         """
         state = await self._state.for_run(run, acts=False)
         view = await state.run_view(run)
@@ -176,7 +181,28 @@ class _PlansmithTools:
         if dialect is not None and found.plan is not None:
             written = export_plan(found.plan, dialect, found if results else None)
             fields |= {"plan": written["plan"], "dialect": dialect, "lost": written["lost"]}
+        shown = await load_preview(state.smith.store, found)
+        fields["preview"] = shown and preview_page(shown)
         return await self._access(ctx).status(run) | fields
+
+    async def plan_preview(
+        self,
+        ctx: Ctx,
+        run: Run,
+        given: Annotated[
+            dict[str, Json] | None, Field(description="results to assume for steps that read")
+        ] = None,
+        wait_s: Wait = 30.0,
+    ) -> dict[str, Any]:
+        """Run what only reads of a plan that waits for a person, and show what it would change.
+
+        Nothing is changed or approved by it.
+        """
+        runs = (await self._state.for_run(run)).smith.runs
+        await runs.ask_for_preview(run, given=given, by=_client(ctx))
+        self._state.background.go_on(run)
+        await self._access(ctx).at_rest(run, seconds=wait_s)
+        return await self.plan_show(ctx, run)
 
     async def plan_validate(
         self,

@@ -1,4 +1,4 @@
-"""Routes of files: those that a run wrote, and those that a call would write.
+"""Routes of the files that a run wrote.
 
 An installed package knows the files of runs and of their folder.
 """
@@ -6,7 +6,7 @@ An installed package knows the files of runs and of their folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -18,17 +18,11 @@ from starlette.responses import Response
 
 from plansmith import file_ports as fp
 from plansmith import plugins
-from plansmith.errors import StaleDecision
-from plansmith.plan.data import Json, stored_json
-from plansmith.plan.events import QuestionAsked
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
-from plansmith.runs.decisions import changed_values
+from plansmith.plan.data import stored_json
 from plansmith.runs.service import RunService
-from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
-from plansmith_server.views import JsonObject, view
+from plansmith_server.views import view
 
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
@@ -36,12 +30,6 @@ _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 class WorkFiles(Protocol):
     """Knows which files the calls of runs write."""
-
-    async def consent_preview(
-        self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
-    ) -> fp.Preview | None:
-        """Returns what a call that asks for consent would do to files; None if nobody knows."""
-        ...
 
     async def written(self, run_id: str, *, keep: str = "") -> Sequence[fp.RunFile]:
         """Returns the files that a run wrote, with the content of pictures and of `keep`."""
@@ -67,9 +55,6 @@ class WorkFolder(Protocol):
 class _NoFiles:
     """Stands in where no installed package knows files."""
 
-    async def consent_preview(self, *_: object, **__: object) -> None:
-        return None
-
     async def written(self, *_: object, **__: object) -> Sequence[fp.RunFile]:
         return ()
 
@@ -91,30 +76,6 @@ def work_folder(path: Path) -> WorkFolder:
     """Returns a folder; raises `Misconfigured` if no installed package opens one."""
     folder: WorkFolder = plugins.load("files", "folder")(path)
     return folder
-
-
-class FilePreview(BaseModel):
-    """What a call would do to a file; the texts are null where it is none, or very large."""
-
-    path: str
-    change: fp.ChangeKind
-    size_before: int | None
-    size_after: int | None
-    kind: fp.FileKind
-    before: str | None
-    after: str | None
-
-
-class FilesPreview(BaseModel):
-    """What a call would do to files; or why it would fail.
-
-    `files` is null where nobody knows which files the call would write; `seen` is to be sent with
-    the answer.
-    """
-
-    files: list[FilePreview] | None
-    seen: str
-    would_fail: str
 
 
 class RunFileView(BaseModel):
@@ -147,7 +108,7 @@ async def content(ask: Ask, *, download: bool = False) -> Answer:
     path = ask.path("path")
     for each in await work_files(ask.runs).written(ask.run, keep=path):
         if each.path == path and each.state != "gone":
-            return _file_response(path, each.data, download=download)
+            return file_response(path, each.data, download=download)
     raise not_found("file of this run", path)
 
 
@@ -158,42 +119,11 @@ async def step_result(ask: Ask, name: str) -> Response:
         raise not_found("result of the step", name)
     value = await ask.smith.store.get(state.result_hash)
     if isinstance(value, str):
-        return _file_response(f"{name}.txt", value.encode(errors="replace"), download=True)
-    return _file_response(f"{name}.json", stored_json(value), download=True)
+        return file_response(f"{name}.txt", value.encode(errors="replace"), download=True)
+    return file_response(f"{name}.json", stored_json(value), download=True)
 
 
-@route("GET /v1/runs/{id}/preview", "look", media="text/plain")
-async def previewed(ask: Ask, *, question: b.Short, path: b.Short) -> Answer:
-    """Returns a file as a call that asks for consent would write it."""
-    found = await work_files(ask.runs).consent_preview(*await open_question(ask, question))
-    for each in found.changes if found else ():
-        if each.path == path and each.after is not None and each.after.data is not None:
-            return _file_response(path, each.after.data, download=False)
-    raise not_found("file", path)
-
-
-@route(
-    "POST /v1/runs/{id}/preview",
-    "approve",
-    answer=FilesPreview,
-    example={"question": "data:save?1", "change": {"path": "june.md"}},
-)
-async def with_values(ask: Ask, *, question: b.Short, change: dict[str, Json]) -> Answer:
-    """Shows what a call that asks for consent would do to files with values of one's own."""
-    run, about = await open_question(ask, question)
-    own = await changed_values(ask.runs.store, about, change)
-    return preview_view(await work_files(ask.runs).consent_preview(run, about, own))
-
-
-async def open_question(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
-    """Returns an open question of the run in the path; raises 404 if there is none."""
-    run = await ask.state.run(ask.run)
-    if name not in run.questions:
-        raise not_found("question", name)
-    return run, run.questions[name]
-
-
-def _file_response(path: str, data: bytes, *, download: bool) -> Response:
+def file_response(path: str, data: bytes, *, download: bool = False) -> Response:
     """Returns a file as what it is known to be; anything else is only saved, never shown."""
     media = fp.file_kind(path, data).media
     place = "attachment" if download or media == fp.UNKNOWN else "inline"
@@ -204,55 +134,3 @@ def _file_response(path: str, data: bytes, *, download: bool) -> Response:
         "Content-Disposition": f"{place}; filename*=UTF-8''{name}",
     }
     return Response(data, media_type=media, headers=headers)
-
-
-async def require_as_seen(
-    runs: RunService,
-    run: Run,
-    asked: QuestionAsked,
-    seen: str,
-    own: Mapping[str, Json] | None = None,
-) -> None:
-    """Refuses a consent that was given to a look at files which have changed since.
-
-    Somebody with own values may have looked at what these do, or only at what was asked about.
-    """
-    files = work_files(runs)
-    with_own = await files.consent_preview(run, asked, own) if own else None
-    if with_own is not None and with_own.seen == seen:
-        return
-    now = await files.consent_preview(run, asked)
-    if now is None or now.seen == seen:
-        return
-    names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee
-    why = Sentence("{files} changed on the disk after you looked", files=names)
-    raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
-
-
-def preview_view(found: fp.Preview | None) -> JsonObject:
-    """Returns a preview, with texts to their last letter."""
-    if found is None:
-        return {"files": None, "seen": "", "would_fail": ""}
-    files: list[JsonObject] = []
-    for each in found.changes:
-        content = each.after or each.before
-        data = content.data if content else None
-        files.append(
-            view(
-                FilePreview,
-                each,
-                change=each.kind,
-                size_before=each.before and each.before.size,
-                size_after=each.after and each.after.size,
-                kind="other" if data is None else fp.file_kind(each.path, data).kind,
-                before=_text(each.before),
-                after=_text(each.after),
-            )
-        )
-    return {"files": files, "seen": found.seen, "would_fail": found.error}
-
-
-def _text(content: fp.FileContent | None) -> str | None:
-    if content is None or content.data is None or content.size > 1_000_000:
-        return None
-    return fp.as_text(content.data)

@@ -47,7 +47,9 @@ class PreviewExecutor(Executor):
         if self._is_cancelled or not self._may_start:
             return  # a person has decided meanwhile
         shown = await self._ask_tools()
-        calls = [each.replace(shown=shown.get(name)) for name, each in self._held.items()]
+        places = {name: at for at, name in enumerate(self._state.units)}
+        held = sorted(self._held, key=lambda name: places[root_of(name)])  # as in the plan
+        calls = [self._held[name].replace(shown=shown.get(name)) for name in held]
         size = 0
         for place, call in enumerate(calls):
             size += len(json_text(call.shown.to_json())) if call.shown is not None else 0

@@ -242,6 +242,7 @@ class _Fold:
             previewed=None,
             permits={k: v for k, v in self.run.permits.items() if root_of(k) in same},
             left_out=tuple(each for each in self.run.left_out if root_of(each) in same),
+            review_reasons=None,
             drops_in_review=(),
             locale=plan.locale,
             problems=body.problems,
@@ -264,6 +265,7 @@ class _Fold:
         self._set(
             phase=RunStatus.REVIEWING,
             approved=approved,
+            review_reasons=body.reasons,
             drops_in_review=body.drops,
             change_asked=False,
             time_counts_as="waiting",
@@ -280,9 +282,13 @@ class _Fold:
         if body.fresh:
             self._forget_preview(keep_given=False)
         self._try_again()
-        again = downstream(run.plan.needs, [name for name in body.given if name in run.plan.by_id])
-        for name in [each for each in self.steps if root_of(each) in again]:
-            self.steps[name] = _NEW_STEP
+        again = downstream(run.plan.needs, body.given.keys() & run.plan.by_id.keys())
+        kept = {  # parts come again with their list
+            name: _NEW_STEP if root_of(name) in again else state
+            for name, state in self.steps.items()
+            if not is_part(name) or root_of(name) not in again
+        }
+        self.steps = Steps(kept)
         for name, digest in body.given.items():
             if name not in run.plan.by_id or name in run.acts:
                 raise _misfit(event, f"no result can be given for {name!r}")
@@ -509,8 +515,8 @@ class _Fold:
         """
         run = self.run
         if run.phase not in _UNDER_WAY:
-            is_call = body.step in run.acts and bool(body.inputs)
-            if not run.previewing or is_call or (body.inputs and body.basis != "read"):
+            is_read = run.previewing and body.step not in run.acts and body.basis == "read"
+            if body.inputs and not is_read:  # without inputs, nothing is called
                 raise _misfit(event, "nothing but reads may run before the approval")
         elif (
             not body.basis and body.inputs and body.step in run.acts and self._uses_data(body.step)

@@ -98,6 +98,8 @@ def goes_on(run: Run) -> bool:
     match next_move(run):
         case MakePlan() | EndOrReplan() | Execute(needs_start=False):
             return True
+        case AwaitReview():
+            return bool(run.previewing)
         case _:
             return False
 
@@ -115,7 +117,7 @@ def _before(run: Run) -> Move:
         return Execute(begun=False)
     if asked:
         return AwaitAnswer(asked)
-    if run.phase is RunStatus.REVIEWING or sees_first(run):
+    if run.phase is RunStatus.REVIEWING or run.previewing or sees_first(run):
         return AwaitReview(run.plan.hash)
     return Execute(begun=False, needs_start=run.options.mode != "read_only")
 

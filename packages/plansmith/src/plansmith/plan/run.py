@@ -312,6 +312,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         approved: The hash of the approved plan.
         approved_plan: The plan that a person approved last, or that needed no approval; a person
             reviews what a replan adds to it.
+        review_reasons: Why a person is, or was, asked to review the current plan.
         drops_in_review: Approved calls that the plan under review no longer makes.
         drops_approved: Calls that a person agreed to drop.
         approved_tools: The definitions of the tools that the approval was given for.
@@ -384,6 +385,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     revisions: int = 0
     approved: str = ""
     approved_plan: ApprovedPlan | None = None
+    review_reasons: tuple[str, ...] | None = None
     drops_in_review: tuple[str, ...] = ()
     drops_approved: tuple[str, ...] = ()
     approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])

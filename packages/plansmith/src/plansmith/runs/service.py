@@ -114,7 +114,7 @@ class RunService:
     @cached_property
     def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask, and repeats runs that are over."""
-        return edits.PlanEditing(self.planning, self.execution, self.pause)
+        return edits.PlanEditing(self.planning, self.execution, self.pause, self._preview_if_free)
 
     async def undo_effects(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -177,8 +177,14 @@ class RunService:
             if isinstance(next_move(journal.run), MakePlan) and await self._make_plan(journal):
                 continue
             if not may_execute(journal.run):
-                return await self.journals.whole(journal)
+                return await self._at_rest(journal)
             self.execution.begin(journal)
+
+    async def _at_rest(self, journal: Journal) -> Run:
+        """Returns a run that waits for a person, once the preview that was begun is made."""
+        if journal.run.previewing and isinstance(next_move(journal.run), AwaitReview):
+            return await asyncio.shield(self.execution.begin(journal, previews=True))
+        return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
@@ -205,6 +211,10 @@ class RunService:
     async def _plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan of a run, and its preview if that costs nothing."""
         await self.planning.make_next_plan(journal, triaged=triaged)
+        await self._preview_if_free(journal)
+
+    async def _preview_if_free(self, journal: Journal) -> None:
+        """Makes the preview of a new plan, if that costs nothing."""
         waits = isinstance(next_move(journal.run), AwaitReview)
         if waits and self.execution.limits.preview and await self.reads_are_free(journal.run):
             await self.preview(journal.id, by=e.SYSTEM)
@@ -255,7 +265,22 @@ class RunService:
         `given` results stand in for those of steps that only read. `only` these steps are executed,
         and what they need. `fresh`: what was read, or given, before counts no more.
         """
-        while (executing := self.execution.future_of(run_id)) is not None:
+        journal = await self.ask_for_preview(run_id, given=given, fresh=fresh, by=by)
+        needs = journal.run.plan.needs if journal.run.plan is not None else {}
+        needed = {*only, *upstream(needs, [each for each in only if each in needs])}
+        return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
+
+    async def ask_for_preview(
+        self,
+        run_id: str,
+        *,
+        given: Mapping[str, Json] | None = None,
+        fresh: bool = False,
+        by: e.Who = "",
+    ) -> Journal:
+        """Asks for a preview, which `run` makes then; returns the run's journal."""
+        executing = self.execution.future_of(run_id)
+        if executing is not None and self.execution.is_previewing(run_id):
             await asyncio.shield(executing)
         journal = await self.journals.load_verified(run_id)
         journal.require_sound()
@@ -265,14 +290,13 @@ class RunService:
         if run.plan is None or run.phase not in BEFORE_START or run.is_approved:
             raise wrong_status(run, Sentence("only a plan that waits for approval has a preview"))
         _require_readers(run, given)
-        needed = {*only, *upstream(run.plan.needs, [each for each in only if each in run.steps])}
         if (who := e.actor(by)).kind == "program" and self._sees_first(run):
             raise Refused(Sentence("a person wants to see this plan first"), hint=ONLY_PERSONS)
         contents = {name: content_of(value) for name, value in given.items()}
         digests = {name: each.digest for name, each in contents.items()}
         begun = e.PreviewStarted(hash=run.plan.hash, given=digests, fresh=fresh)
         await journal.append(begun, by=who, values=[*contents.values()])
-        return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
+        return journal
 
     async def look(self, run_id: str, step: str, inputs: Mapping[str, Json]) -> CallPreview | None:
         """Returns what a call of a step or part would do with these inputs, as its tool says."""
