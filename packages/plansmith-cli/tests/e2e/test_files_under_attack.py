@@ -132,9 +132,9 @@ async def test_a_refusal_because_something_changed_is_not_retried_into_a_change(
     await desk.post(f"/v1/runs/{run}/pause")
     answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
     await desk.post(f"/v1/runs/{run}/answers", answer)
-    write_below(work, {changed: text})  # the first try is refused
+    write_below(work, {changed: text})  # so the first try is not made
     await desk.post(f"/v1/runs/{run}/resume")
-    await desk.until(run, *OVER)
+    await desk.until(run, "asking", *OVER)
     assert not (work / target).exists() or bad not in (work / target).read_text()
 
 
