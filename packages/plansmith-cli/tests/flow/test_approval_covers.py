@@ -188,7 +188,7 @@ async def test_a_replan_that_makes_a_made_call_again_under_another_name_is_asked
 
 
 async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: Script) -> None:
-    slow = FakeTool("slow", [ToolFailed("no"), {"ok": 1}])
+    slow = FakeTool("slow", [ToolFailed("no"), ToolFailed("no"), {"ok": 1}])  # first in the preview
     first = draft(
         step("a"), step("s", "slow"), step("p", "pay", inputs={"to": "{{a.seen}}", "for": "{{s}}"})
     )

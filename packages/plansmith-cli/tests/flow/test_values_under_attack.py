@@ -14,7 +14,7 @@ from tests.flow.plans import approve, change_step, plan
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank
 from tests.waiting import until
 
-from plansmith import Effect, Plan, RunStatus
+from plansmith import CallPreview, Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.data import Json
@@ -113,8 +113,8 @@ async def test_the_files_that_were_seen_count_for_the_first_round() -> None:
     bank.tools.call = call  # type: ignore[method-assign]
     until = {"equals": [{"$from": "one"}, "never"]}
     run = await bank.begin(LOOK, ONE | {"repeat": {"until": until, "at_most": 2}})
-    await bank.say(run, "data:one?1", {"allow": "f" * 64})
-    assert seen == ["f" * 64, ""]
+    await bank.say(run, "data:one?1", {"allow": CallPreview().hash})
+    assert seen == [CallPreview().hash, ""]
 
 
 async def test_a_consent_question_is_the_same_when_its_values_are_read_from_a_database(
