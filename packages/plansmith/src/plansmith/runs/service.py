@@ -266,8 +266,9 @@ class RunService:
         and what they need. `fresh`: what was read, or given, before counts no more.
         """
         journal = await self.ask_for_preview(run_id, given=given, fresh=fresh, by=by)
-        needs = journal.run.plan.needs if journal.run.plan is not None else {}
-        needed = {*only, *upstream(needs, [each for each in only if each in needs])}
+        plan, needed = journal.run.plan, {*only}
+        if plan is not None:
+            needed |= upstream(plan.needs, needed & plan.by_id.keys())
         return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
 
     async def ask_for_preview(
