@@ -346,3 +346,46 @@ async def test_a_program_decides_on_the_changes_themselves() -> None:
     assert (run.status, len(office.sent)) == (RunStatus.DONE, 3)
     run = await office.smith().do(plan, approve_changes=lambda preview: len(preview.calls) < 3)
     assert (run.status, len(office.sent)) == (RunStatus.CANCELLED, 3)
+
+
+async def test_calls_that_touch_the_same_are_checked_until_the_first_of_them_acts() -> None:
+    lines: list[str] = ["old"]
+
+    def show(text: str) -> CallPreview:
+        return CallPreview(text="\n".join([*lines, text]), touches=("list",))
+
+    @tool(effect="write", preview=show)
+    def add(text: str) -> str:
+        lines.append(text)
+        return text
+
+    smith = Plansmith(tools=[add])
+    steps = [{"id": each, "tool": "add", "inputs": {"text": each}} for each in "abc"]
+    plan = plan_of(*steps)
+    run = await smith.do(plan, approve_changes=lambda _: True)
+    assert (run.status, sorted(lines)) == (RunStatus.DONE, ["a", "b", "c", "old"])
+
+    def change(_: object) -> bool:
+        lines.append("changed")
+        return True
+
+    run = await smith.do(plan, approve_changes=change)
+    assert (len(run.questions), len(lines)) == (3, 5)
+    for name in run.questions:
+        await smith.answer(run.id, name, "allow", by="ann")
+    run = await smith.run(run.id)
+    assert (run.status, len(lines)) == (RunStatus.DONE, 8)
+
+
+async def test_a_call_that_was_shown_to_fail_is_not_made() -> None:
+    made: list[str] = []
+
+    @tool(effect="write", preview=lambda text: CallPreview(fails=f"no room for {text}"))
+    def add(text: str) -> str:
+        made.append(text)
+        return text
+
+    plan = plan_of({"id": "a", "tool": "add", "inputs": {"text": "x"}})
+    run = await Plansmith(tools=[add]).do(plan, approve_changes=lambda _: True)
+    assert (run.status, made) == (RunStatus.FAILED, [])
+    assert "no room for x" in run.report

@@ -110,10 +110,13 @@ class Callees:
         `results` are needed to fill inputs with secrets again. Whoever calls keeps the time limit.
         """
         results, secrets = results or {}, self.secrets
-        if call.seen and (now := await self.preview(unit, inputs)) is not None:
+        if call.seen:
+            now = await self.preview(unit, inputs) or CallPreview()
             is_own = call.attempt > 1 and now.done  # by its own first try
             if now.hash != call.seen and not is_own:
                 return Differs(now)
+            if now.fails:
+                return Failed(now.fails)  # as a person saw it: if it succeeded, it would do more
         if secrets is not None:
             try:
                 inputs = _with_secrets(unit, inputs, secrets, results)

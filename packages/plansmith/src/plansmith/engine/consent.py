@@ -126,8 +126,8 @@ class ConsentRules:
         text = Sentence(
             "{callee} would do something else than you saw. You saw {before}. Now: {now}.",
             callee=unit.callee,
-            before=_quoted(before.to_json() if before is not None else None),
-            now=_quoted(shown.to_json()),
+            before=_quoted(_in_short(before)),
+            now=_quoted(_in_short(shown)),
         )
         of = state.state_of(unit.name)
         number = max(of.attempts, of.consents_asked) + 1
@@ -195,6 +195,11 @@ def _about_values(
             **fields,
         )
     return _question(unit, dict(inputs), number, text, sources, times)
+
+
+def _in_short(shown: CallPreview | None) -> Json:
+    """Returns what a preview tells a person, without what only the call itself compares."""
+    return shown.replace(seen="", touches=(), done=False).to_json() if shown is not None else None
 
 
 def _question(
@@ -279,7 +284,13 @@ def after_consent(
     seen, values = allowed
     if values is None or canonical_hash(values) == asked.state:  # the values that were shown
         seen = seen or asked.seen
-        return StepReplied(step=asked.step, answer=allow_seen(seen), state=asked.state, permit=True)
+        return StepReplied(
+            step=asked.step,
+            answer=allow_seen(seen),
+            state=asked.state,
+            permit=True,
+            touches=asked.touches,
+        )
     unit = (
         named_unit(run.plan, asked.step, capabilities.templates) if run.plan is not None else None
     )

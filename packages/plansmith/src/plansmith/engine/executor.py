@@ -184,6 +184,8 @@ class Executor:
             state.batch.bodies += self._progress.take(running)
         for name, outcome in self.wakeups.take_ended():
             del running[name]
+            if state.may_collide and not isinstance(outcome, Differs | Wanted):
+                state.note_touched(name)
             match outcome:
                 case Done(value):
                     state.finish(state.units[name], value)
@@ -214,7 +216,7 @@ class Executor:
             return question
         content = content_of(shown.to_json())
         self._state.batch.values.append(content)
-        return question.replace(shown=content.digest, seen=shown.hash)
+        return question.replace(shown=content.digest, seen=shown.hash, touches=shown.touched)
 
     async def _write(self, batch: Batch, started: list[PreparedCall]) -> list[PreparedCall]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
@@ -289,6 +291,7 @@ class Executor:
         state, queue, running = self._state, self._state.queue, self._calls.running
         state.drop_past_wakes()
         blocks = self._limits.per_tool or self._progress.advice or self._is_paced
+        blocks = blocks or state.may_collide
         while self._may_start and queue.ready and len(running) + len(started) < self._limits.width:
             # A step that opens in this loop may bring a round that has to wait.
             is_blocked = partial(self._is_blocked, started) if blocks or state.wakes else None
@@ -328,12 +331,23 @@ class Executor:
                 is_due = pacing.after_step and state.has_new_end and not state.waits_for_person
                 if is_due or name in pacing.held_back:
                     return True
+        return self._waits_for_running(started, unit)
+
+    def _waits_for_running(self, started: list[PreparedCall], unit: Unit) -> bool:
+        """Tells whether too many calls of a tool run, or one that changes the same.
+
+        Of those that change the same, each but the first finds what an approved call has left.
+        """
+        state = self._state
         limit = self._limits.per_tool.get(unit.callee)
-        if limit is None:
+        touches = state.touches(unit.name) if state.may_collide else ()
+        if limit is None and not touches:
             return False
-        busy = [state.units[each].callee for each in self._calls.running]
-        busy += [each.unit.callee for each in started]
-        return busy.count(unit.callee) >= limit
+        busy = [*self._calls.running, *(each.unit.name for each in started)]
+        callees = [state.units[each].callee for each in busy]
+        if limit is not None and callees.count(unit.callee) >= limit:
+            return True
+        return any(not state.touches(each).isdisjoint(touches) for each in busy)
 
     def _reuse_result(self, unit: Unit) -> bool:
         """Reuses the result of the same call from before the plan changed; tells whether it did."""
@@ -377,8 +391,9 @@ class Executor:
             elif self._ask_for_consent(unit, inputs, permit):
                 return []
             elif kind in ("map", "plan") or unit.step.repeat is not None:
-                state.open(unit, inputs)
+                state.open(unit, inputs, is_preview=self.is_preview)
             else:
+                seen = "" if state.was_touched(unit.name) else seen
                 return [self._prepare_call(unit, inputs, seen, self._basis(unit, inputs, permit))]
         except ReferenceFailed as error:
             state.fail(unit, str(error))

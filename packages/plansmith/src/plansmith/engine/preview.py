@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection
 from typing import Final, Unpack
 
@@ -13,13 +12,14 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import Failed
 from plansmith.engine.units import Unit
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_hash, content_of
+from plansmith.plan.data import Json, canonical_hash, content_of, json_text
 from plansmith.plan.earlier import source_name
 from plansmith.plan.ids import root_of
 from plansmith.plan.preview import CallPreview, OpenCall, Preview, PreviewedCall
 from plansmith.plan.refs import RESERVED
 
 _AT_ONCE: Final = 8
+_MAX_SHOWN: Final = 20_000_000  # characters of one preview
 
 
 class PreviewExecutor(Executor):
@@ -37,6 +37,7 @@ class PreviewExecutor(Executor):
         self._held: dict[str, PreviewedCall] = {}
         self._units: dict[str, Unit] = {}
         self._aside: set[str] = set()
+        self._later: set[str] = set()  # changes that come after others
         self._covers: dict[str, str] = {}
         self._items: dict[str, str] = {}
 
@@ -46,18 +47,21 @@ class PreviewExecutor(Executor):
         if self._is_cancelled or not self._may_start:
             return  # a person has decided meanwhile
         shown = await self._ask_tools()
-        touched = Counter(name for each in shown.values() for name in _touched(each))
-        alone = {
-            name: each.hash
-            for name, each in shown.items()
-            if all(touched[what] == 1 for what in _touched(each))
-        }
         places = {name: at for at, name in enumerate(self._state.units)}
         held = sorted(self._held, key=lambda name: places[root_of(name)])  # as in the plan
         calls = [self._held[name].replace(shown=shown.get(name)) for name in held]
+        size = 0
+        for place, call in enumerate(calls):
+            size += len(json_text(call.shown.to_json())) if call.shown is not None else 0
+            if call.shown is not None and size > _MAX_SHOWN:
+                calls[place] = call.replace(shown=call.shown.in_brief())
         content = Preview(calls=tuple(calls), open=tuple(self._open_calls())).to_json()
         made = e.PreviewMade(
-            hash=self._journal.plan_hash, covers=self._covers, items=self._items, seen=alone
+            hash=self._journal.plan_hash,
+            covers=self._covers,
+            items=self._items,
+            seen={name: each.hash for name, each in shown.items()},
+            touches={name: each.touched for name, each in shown.items() if each.touched},
         )
         whole = content_of(content)
         await self._journal.append(made.replace(content=whole.digest), values=[whole])
@@ -72,7 +76,8 @@ class PreviewExecutor(Executor):
                     found = await self._callees.preview(self._units[name], call.inputs)
             else:
                 found = call.shown
-            if found is not None:
+            # After another change the world is another one: what would fail now may not fail then.
+            if found is not None and not (found.fails and name in self._later):
                 shown[name] = found
 
         await asyncio.gather(*(ask(name, call) for name, call in self._held.items()))
@@ -132,6 +137,8 @@ class PreviewExecutor(Executor):
         refused = self._consent.needed(unit, inputs, permit, self._state)
         repeat = unit.step.repeat
         self._units[unit.name] = unit
+        if unit.needs() & self._aside:
+            self._later.add(unit.name)
         self._covers[unit.name] = canonical_hash(inputs)
         self._held[unit.name] = PreviewedCall(
             step=unit.name,
@@ -155,7 +162,3 @@ class PreviewExecutor(Executor):
             waits = (each for each in unit.needs() if each not in state.results)
             found.append(OpenCall(step=name, waits_for=tuple(sorted(waits))))
         return found
-
-
-def _touched(shown: CallPreview) -> set[str]:
-    return {*shown.touches, *(each.path for each in shown.files), *shown.moved}

@@ -85,10 +85,14 @@ class UnitStates:
         # The results of calls that steps made before the plan changed, by their hashes.
         self._past_results: dict[str, Json] = {}
         self._items: dict[str, dict[str, str]] = {}
+        self._touched: dict[str, str] = {}  # the last call that changed something, by its name
+        self._not_started: set[str] = set()  # open steps of a preview
+        self.may_collide = False  # some calls are known to change the same
         self.has_new_end = False  # a step has ended since the plan was last thought over
 
     async def enter(self, plan: Plan) -> None:
         """Loads the plan and the state of its steps."""
+        self.may_collide = any(each.touches for each in self._journal.run.permits.values())
         for name, item in self._journal.run.items_seen.items():
             self._items.setdefault(parent_of(name), {})[name] = item
         for name, step in self._journal.run.steps.items():
@@ -98,6 +102,11 @@ class UnitStates:
         self._queue_units(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
+        permit = step.permit or self._journal.run.permits.get(name)
+        if permit is not None and permit.touches:
+            self.may_collide = True
+            if step.attempts:
+                self._touched |= dict.fromkeys(permit.touches, name)
         if step.status not in STARTABLE_OR_RUNNING:
             self.stopped[name] = step.status
         elif step.wakes_at is not None:
@@ -110,6 +119,19 @@ class UnitStates:
     def state_of(self, name: str) -> StepState:
         """Returns what is written of a step or part."""
         return self._journal.run.steps.get(name, _NEW)
+
+    def touches(self, name: str) -> frozenset[str]:
+        """Returns the names of what a call changes, as a person saw it."""
+        permit = self.permit(self.units[name])
+        return frozenset(permit.touches if permit is not None else ())
+
+    def was_touched(self, name: str) -> bool:
+        """Tells whether an approved call has changed the same: then it is not as it was seen."""
+        return any(self._touched.get(each, name) != name for each in self.touches(name))
+
+    def note_touched(self, name: str) -> None:
+        for each in self.touches(name):
+            self._touched[each] = name
 
     @property
     def bounds(self) -> Mapping[str, Bound]:
@@ -250,8 +272,11 @@ class UnitStates:
                 return True
         return False
 
-    def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
-        """Opens a map, plan or repeated step: queues the parts that may start."""
+    def open(self, unit: Unit, inputs: Mapping[str, Json], *, is_preview: bool = False) -> None:
+        """Opens a map, plan or repeated step: queues the parts that may start.
+
+        In a preview it has not started before all its parts are done.
+        """
         if unit.depth >= MAX_NESTING:
             why = Sentence(
                 "{step} is nested more than {most} levels deep", step=unit.name, most=MAX_NESTING
@@ -259,7 +284,10 @@ class UnitStates:
             raise ReferenceFailed(why)
         item_hashes = self._items.get(unit.name, {})
         group = group_of(unit, inputs, self.results, item_hashes, self._templates)
-        if self.state_of(unit.name).status is not StepStatus.RUNNING:
+        is_started = self.state_of(unit.name).status is StepStatus.RUNNING
+        if is_preview and not is_started:
+            self._not_started.add(unit.name)
+        elif not is_started:
             self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         self.groups[unit.name] = group
         stopped = self.stopped | dict.fromkeys(self.skipped_by_plan, StepStatus.DONE)
@@ -462,6 +490,8 @@ class UnitStates:
         unit = group.unit
         if not group.over or unit.name in self.stopped:
             return
+        if unit.name in self._not_started:
+            self.batch.bodies.append(e.StepStarted(step=unit.name, item=unit.item))
         error = group.error()
         if group.only_skipped:
             self.batch.bodies.append(e.StepSkipped(step=unit.name, reason=error))
@@ -493,7 +523,10 @@ class UnitStates:
             case e.StepReplied(step=name, answer=answer, permit=False):
                 self.call_answers[name] = Reply(answer, value)
                 self._put_back(name)
-            case e.StepReplied(step=name) | e.StepReset(step=name):
+            case e.StepReplied(step=name, touches=touches):
+                self.may_collide = self.may_collide or bool(touches)
+                self._put_back(name)
+            case e.StepReset(step=name):
                 self._put_back(name)
             case _:
                 return

@@ -146,13 +146,14 @@ class PreviewMade(EventBody, frozen=True, kw_only=True):
     """What the changes of a plan would be; `content` is all of that, as a `Preview`.
 
     By step or part: `covers` has the hash of the inputs of a call, `items` that of the list item it
-    is for, and `seen` that of what its tool showed, where it may show something else later.
+    is for, `seen` that of what its tool showed, and `touches` the names of what it would change.
     """
 
     hash: str
     covers: dict[str, str] = {}
     items: dict[str, str] = {}
     seen: dict[str, str] = {}
+    touches: dict[str, tuple[str, ...]] = {}
     content: str = ""
 
     @property
@@ -221,6 +222,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         values: For consent, the hash under which these values are stored, to be shown in order.
         shown: For consent, the hash of a `CallPreview`: what the call would do, if that is known.
         seen: A hash of that, by which the call finds that it would do something else.
+        touches: The names of what it would change.
 
     Examples:
         >>> from plansmith import QuestionAsked
@@ -244,6 +246,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     values: str = ""
     shown: str = ""
     seen: str = ""
+    touches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "answer_schema", frozen_json(self.answer_schema))
@@ -361,13 +364,15 @@ class StepReplied(StepBody, frozen=True, kw_only=True):
     """The person answered a call's question: the step is called again with the answer.
 
     A `permit` allows the inputs with this content hash, and is not sent. It may hold values of the
-    person's own: they are sent `instead_of` the inputs that the person saw.
+    person's own: they are sent `instead_of` the inputs that the person saw. What the call `touches`
+    may be otherwise than seen once another call has touched it.
     """
 
     answer: JsonField = None
     state: str = ""
     permit: bool = False
     instead_of: str = ""
+    touches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "answer", frozen_json(self.answer))

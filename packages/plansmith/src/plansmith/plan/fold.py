@@ -336,7 +336,10 @@ class _Fold:
             raise _misfit(event, "nobody else has seen these values")
         permits: dict[str, e.StepReplied] = {}
         for name, digest in seen.covers.items():
-            permit = e.StepReplied(step=name, answer="allow", state=digest, permit=True)
+            touches = seen.touches.get(name, ())
+            permit = e.StepReplied(
+                step=name, answer="allow", state=digest, permit=True, touches=touches
+            )
             if (mark := seen.seen.get(name)) is not None:
                 permit = permit.replace(answer={"allow": mark})
             if name in body.changed:
@@ -468,8 +471,10 @@ class _Fold:
         self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]
     ) -> StepState:
         step = self.steps.get(name)
-        if step is None and parent_of(name) in self.steps:
-            step = _NEW_STEP  # a part of a map or plan step is added when it first starts
+        # A part of a map or plan step is added when it first starts; in a preview before its whole.
+        whole = root_of(name) if self.run.previewing else parent_of(name)
+        if step is None and whole in self.steps:
+            step = _NEW_STEP
         if step is None:
             raise _misfit(event, f"the plan has no step {name!r}")
         if step.status not in allowed:
