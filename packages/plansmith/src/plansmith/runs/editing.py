@@ -37,14 +37,9 @@ class PlanEditing:
     """
 
     def __init__(
-        self,
-        planning: RunPlanning,
-        execution: RunExecution,
-        pause: Callable[..., Awaitable[Run]],
-        preview: Callable[[Journal], Awaitable[None]],
+        self, planning: RunPlanning, execution: RunExecution, pause: Callable[..., Awaitable[Run]]
     ) -> None:
         self._planning, self._execution, self._pause = planning, execution, pause
-        self._preview = preview  # of a new plan, if that costs nothing
         self._journals, self._intake = planning.journals, planning.intake
         self._registry = planning.registry
 
@@ -145,7 +140,6 @@ class PlanEditing:
         async with self._journals.ownership.writing(journal):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._planning.make_next_plan(journal)
-        await self._preview(journal)
         return await self._journals.whole(journal)
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -210,7 +204,6 @@ class PlanEditing:
         if plan is None:
             again = await self._create(new)
             await self._planning.make_next_plan(again)
-            await self._preview(again)
             return await self._journals.whole(again)
         plan = await self._registry.with_fixed_templates(plan)
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]

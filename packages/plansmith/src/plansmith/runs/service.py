@@ -114,7 +114,7 @@ class RunService:
     @cached_property
     def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask, and repeats runs that are over."""
-        return edits.PlanEditing(self.planning, self.execution, self.pause, self._preview_if_free)
+        return edits.PlanEditing(self.planning, self.execution, self.pause)
 
     async def undo_effects(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -211,10 +211,6 @@ class RunService:
     async def _plan(self, journal: Journal, *, triaged: bool = False) -> None:
         """Makes the plan of a run, and its preview if that costs nothing."""
         await self.planning.make_next_plan(journal, triaged=triaged)
-        await self._preview_if_free(journal)
-
-    async def _preview_if_free(self, journal: Journal) -> None:
-        """Makes the preview of a new plan, if that costs nothing."""
         waits = isinstance(next_move(journal.run), AwaitReview)
         if waits and self.execution.limits.preview and await self.reads_are_free(journal.run):
             await self.preview(journal.id, by=e.SYSTEM)
@@ -266,8 +262,9 @@ class RunService:
         and what they need. `fresh`: what was read, or given, before counts no more.
         """
         journal = await self.ask_for_preview(run_id, given=given, fresh=fresh, by=by)
-        needs = journal.run.plan.needs if journal.run.plan is not None else {}
-        needed = {*only, *upstream(needs, [each for each in only if each in needs])}
+        plan, needed = journal.run.plan, {*only}
+        if plan is not None:
+            needed |= upstream(plan.needs, needed & plan.by_id.keys())
         return await asyncio.shield(self.execution.begin(journal, previews=True, only=needed))
 
     async def ask_for_preview(
