@@ -41,7 +41,7 @@ class Bank:
     """Pays, posts and reads; it is asked over a network that is slow and loses answers."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
-        self._world = world
+        self.world = world
         self._rng = rng
         self.made: list[Made] = []
         # Calls on their way, and calls that ended on their way although a person counted on that.
@@ -53,9 +53,9 @@ class Bank:
         """Sends a request from a process; what comes of it does not depend on that process."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         run = call.key.split("/", maxsplit=1)[0]
-        what = tool, name, self._world.chain(run)
+        what = tool, name, self.world.chain(run)
         if tool in WRITES:
-            self._world.sent(process, tool, name, call)
+            self.world.sent(process, tool, name, call)
             self.on_the_way[what] += 1
         arrival = _Arrival(self, process, tool, what, call, reply)
         self.after_a_while(arrival.happen)
@@ -66,21 +66,21 @@ class Bank:
         if self._rng.random() < 0.6:
             act()
             return
-        waits = (0.01, 0.1, 0.4, 3.0) if self._world.calm else (0.01, 0.4, 3.0, 9.0)
-        self._world.timeline.call_later(self._rng.choice(waits), act)
+        waits = (0.01, 0.1, 0.4, 3.0) if self.world.calm else (0.01, 0.4, 3.0, 9.0)
+        self.world.timeline.call_later(self._rng.choice(waits), act)
 
     def trouble(self, probability: float) -> bool:
         """Tells whether something goes wrong now."""
-        return not self._world.calm and self._rng.random() < probability
+        return not self.world.calm and self._rng.random() < probability
 
     def act(self, tool: str, name: str, key: str, chain: str) -> None:
         """An effect takes place; a service with keys does the same thing only once."""
         if tool == "post" and key in self._by_key:
             return
-        made = Made(tool, name, key, chain, self._world.timeline.now)
+        made = Made(tool, name, key, chain, self.world.timeline.now)
         self._by_key[key] = made
         self.made.append(made)
-        self._world.happened(made)
+        self.world.happened(made)
 
 
 def _after_acting(number: int) -> Exception:
@@ -119,10 +119,19 @@ class _Arrival:
         elif bank.trouble(0.05):
             answer = ToolBusy("later")
         elif tool not in WRITES:
-            answer = {"items": found_items(self._what[1])}
+            answer = {"items": found_items(self._what[1], self._epoch)}
         else:
             answer = self._effect()
         bank.after_a_while(lambda: self._answer(answer))
+
+    @property
+    def _epoch(self) -> int:
+        """Only what looks of the plan itself find changes, and its rounds."""
+        run, root, *_ = self._call.key.split("/")
+        seen = self._bank.world.view(run)
+        plan = seen.plan if seen is not None else None
+        is_own = plan is not None and root in plan.by_id and plan.by_id[root].kind == "tool"
+        return self._bank.world.epoch if is_own else 0
 
     def _effect(self) -> Any:
         """The effect takes place; what is told about it is another matter."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lab.simulation.bank import SECRET
 from lab.simulation.plans import (
     WRITES,
+    Facts,
     effects_of,
     guards_of,
     needs_of,
     questions_before,
 )
+from lab.simulation.previews import check_previews
 from plansmith import Plan, RunStatus
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
@@ -43,12 +46,42 @@ class Known:
     done: set[str] = field(default_factory=set[str])
     answered: set[str] = field(default_factory=set[str])
     passed: set[str] = field(default_factory=set[str])
+    # What a failure passed over in a preview: it is tried again when the plan is approved.
+    _failed: set[str] = field(default_factory=set[str])
+    _is_preview: bool = False
+    is_given: bool = False
 
     def _skip(self, body: e.StepSkipped | e.StepFailed) -> None:
         """The plan itself skips a step: what needs it does not run, unless a value stands in."""
         skips = body.passed if isinstance(body, e.StepFailed) else bool(body.rule)
         if skips:
             (self.done if body.result else self.passed).add(body.step)
+            if self._is_preview:
+                self._failed.add(body.step)
+
+    def _begin(self, body: e.PreviewStarted | e.RunStarted) -> None:
+        self._is_preview = isinstance(body, e.PreviewStarted)
+        given = body.given if isinstance(body, e.PreviewStarted) else {}
+        self.is_given = self.is_given or bool(given)
+        self.done = (self.done - self._failed) | given.keys()
+        self.passed -= self._failed
+        self._failed.clear()
+
+    def _reuse(self, event: e.Event, body: e.StepReused) -> None:
+        self.done.add(body.step)
+        if body.run != event.run:  # it was asked in that run
+            self.answered.add(body.step)
+
+    def _end(self, body: e.StepDone | e.StepReset) -> None:
+        if isinstance(body, e.StepDone):
+            self.done.add(body.step)
+            return
+        for each in (self.done, self.passed, self.answered):
+            each.discard(body.step)
+
+    def _answer(self, event: e.Event, body: e.QuestionAnswered) -> None:
+        if event.by.kind == "person" and not body.no_answer:
+            self.answered.add(body.question)
 
     def take(self, event: e.Event) -> None:
         """Read on."""
@@ -59,17 +92,14 @@ class Known:
                 self.plan, self.templates = plan, templates
             case e.PlanApproved():
                 self.agreed = Agreed(self.plan, self.templates)
-            case e.StepReused(step=step, run=run):
-                self.done.add(step)
-                self.answered |= {step} if run != event.run else set()  # it was asked in that run
-            case e.StepDone(step=step):
-                self.done.add(step)
-            case e.StepReset(step=step):
-                self.done.discard(step)
-                self.passed.discard(step)
-                self.answered.discard(step)
-            case e.QuestionAnswered(question=question, no_answer=False):
-                self.answered |= {question} if event.by.kind == "person" else set()
+            case e.PreviewStarted() | e.RunStarted() as body:
+                self._begin(body)
+            case e.StepReused() as body:
+                self._reuse(event, body)
+            case e.StepDone() | e.StepReset() as body:
+                self._end(body)
+            case e.QuestionAnswered() as body:
+                self._answer(event, body)
             case _:
                 pass
 
@@ -79,7 +109,8 @@ def check_run(world: World, run_id: str, agreed: Agreed | None) -> None:
     events = world.journals()[run_id]
     verify_chain(events)
     run = fold(events)
-    _check_guards(events, world)
+    facts = check_previews(world, events)
+    _check_guards(events, world, facts)
     _check_results(events, world)
     _check_stop(events, world)
     if run.status is RunStatus.DONE and agreed is not None:
@@ -89,12 +120,12 @@ def check_run(world: World, run_id: str, agreed: Agreed | None) -> None:
             agreed = Agreed(hers[-1].plan, run.templates)
         chain = world.chain(run.id)
         made = {(each.tool, each.id) for each in world.bank.made if each.chain == chain}
-        missing = set(effects_of(*agreed)) - made
+        missing = set(effects_of(agreed.plan, agreed.templates, facts)) - made
         if missing:
             world.fail(f"{run.id} is done, and this never happened: {sorted(missing)}")
 
 
-def _check_guards(events: Sequence[e.Event], world: World) -> None:
+def _check_guards(events: Sequence[e.Event], world: World, facts: Facts) -> None:
     """Nothing started before all that it needs was done, questions by a person's answer.
 
     No effect took place before the questions that came before it in the plan she approved.
@@ -105,6 +136,8 @@ def _check_guards(events: Sequence[e.Event], world: World) -> None:
         body = event.body
         if not isinstance(body, e.StepStarted) or not body.inputs:
             continue
+        if known.is_given and body.basis == "read":
+            continue  # what is given stands for all that comes before it
         guards = guards_of(known.plan, known.templates, body.step)
         # What was skipped further up is not missing if a value stands in on the way.
         open_ = {name for name, _ in guards if name not in known.done | known.passed}
@@ -114,7 +147,8 @@ def _check_guards(events: Sequence[e.Event], world: World) -> None:
         if body.callee in WRITES:
             given = world.value(body.inputs)
             effect = body.callee, str(given.get("id", given.get("task")))
-            open_ |= questions_before(*known.agreed, effect) - known.answered - known.passed
+            before = questions_before(*known.agreed, facts, effect)
+            open_ |= before - known.answered - known.passed
         if open_:
             world.fail(f"{event.run}, event {event.number}: {body.step} before {sorted(open_)}")
 
@@ -159,6 +193,29 @@ def check_told(
             world.fail(f"{run_id}: a person was told {kind}, and the journal has it not")
         if count > tried.get((run_id, kind), 0):
             world.fail(f"{run_id}: {kind} stands there {count} times, and nobody said it")
+
+
+def check_said(world: World, run_id: str, said: Collection[tuple[str, str, str]]) -> None:
+    """Each approval stands in the journal as the person gave it."""
+    events = world.journals()[run_id]
+    approvals = [each.body for each in events if isinstance(each.body, e.PlanApproved)]
+    for body in approvals if not _fired(events[0]) else ():
+        details = [
+            json.loads(text)
+            for run, approve, text in said
+            if run == run_id and approve == (body.preview or body.hash)
+        ]
+        if not any(
+            [*body.left_out] == each.get("leave_out", [])
+            and body.changed.keys() == each.get("change", {}).keys()
+            and all(
+                new.items() <= cast("Any", body.changed[name]).items()
+                for name, new in each.get("change", {}).items()
+            )
+            and body.fresh == each.get("fresh", False)
+            for each in details
+        ):
+            world.fail(f"{run_id}: nobody approved it like this: {body}")
 
 
 def check_secrets(world: World) -> None:

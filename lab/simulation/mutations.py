@@ -10,13 +10,19 @@ from typing import Any
 
 from lab.simulation.store import SharedStore, StoreServer
 from plansmith.engine.call import Callees
+from plansmith.engine.consent import ConsentRules
 from plansmith.engine.executor import Executor
+from plansmith.engine.journal import Journal
 from plansmith.engine.lease import Lease
 from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Ownership
+from plansmith.engine.preview import PreviewExecutor
 from plansmith.engine.processes import Liveness
 from plansmith.engine.ready import ReadyQueue
+from plansmith.engine.state import UnitStates
+from plansmith.plan import fold
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
+from plansmith.plan.run import StepState
 from plansmith.review.coverage import BeyondApproval
 from plansmith.runs import journals, revision
 from plansmith.runs.execution import RunExecution
@@ -121,6 +127,34 @@ def _only_the_lease() -> Planted:
     return Lease, "may_be_over", may_be_over
 
 
+def _reads_again() -> Planted:
+    def forget(self: Any) -> None:
+        for name, state in self.steps.items():
+            if state.looked_at:
+                self.steps[name] = StepState()
+
+    return fold._Fold, "_try_again", forget
+
+
+def _any_values() -> Planted:
+    needed = ConsentRules.needed
+
+    def agreed(self: ConsentRules, unit: Any, inputs: Any, permit: Any, state: Any) -> Any:
+        return None if permit is not None else needed(self, unit, inputs, permit, state)
+
+    return ConsentRules, "needed", agreed
+
+
+def _nothing_left_out() -> Planted:
+    skip = UnitStates.skip_by_plan
+
+    def make(self: UnitStates, unit: Any) -> bool:
+        is_out = unit.name in self._journal.run.left_out and unit.step.when is None
+        return not is_out and skip(self, unit)
+
+    return UnitStates, "skip_by_plan", make
+
+
 MUTATIONS: Mapping[str, Plant] = {
     "the store does not compare terms": lambda: (SharedStore, "does_fence", False),
     "a call is made before its intent is stored": _call_before_intent,
@@ -179,6 +213,25 @@ MUTATIONS: Mapping[str, Plant] = {
         "require_released",
         _answering_later(None),
     ),
+    "a preview makes changes": lambda: (PreviewExecutor, "_acts", _no),
+    "a call is made with other values than were shown": _any_values,
+    "what was left out is made": _nothing_left_out,
+    "what was shown is asked about again": lambda: (
+        UnitStates,
+        "permit",
+        lambda self, unit: self.state_of(unit.name).permit,
+    ),
+    "nobody looks whether a tool would do what it showed": lambda: (
+        Callees,
+        "difference",
+        _answering_later(None),
+    ),
+    "a claim is not made sure of after a look": lambda: (
+        Journal,
+        "keep_claim",
+        _answering_later(None),
+    ),
+    "what a preview has read is read again": _reads_again,
     "a deleted run leaves no tombstone": lambda: (journals, "_tombstones", _answering(())),
 }
 

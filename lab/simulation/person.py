@@ -8,7 +8,16 @@ from collections import Counter
 from typing import Any, Literal, cast
 
 from lab.simulation.checks import Agreed
-from lab.simulation.plans import effects_of, writes_of
+from lab.simulation.plans import (
+    EPOCHS,
+    Effect,
+    Facts,
+    effects_of,
+    found_items,
+    looks_of,
+    writes_of,
+)
+from lab.simulation.previews import effect_of
 from lab.simulation.process import Deed, Process
 from lab.simulation.twists import drop_step, shuffle_lists
 from lab.simulation.world import World
@@ -17,6 +26,7 @@ from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
 from plansmith.plan.run_options import RunOptions
+from plansmith.runs.decisions import ApprovalDetails
 from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import delete_run
 
@@ -33,6 +43,9 @@ class Person:
         # What she tried, and what she was told is done, by run and kind of event.
         self.tried: Counter[tuple[str, str]] = Counter()
         self.told: Counter[tuple[str, str]] = Counter()
+        # Her approvals: of which run, with which hash, and what she said of its calls.
+        self.said: set[tuple[str, str, str]] = set()
+        self._changed: dict[Effect, str] = {}
 
     async def attend(self, process: Process, run_id: str) -> bool:
         """Decides one thing that waits for her, if anything does; False if nothing does."""
@@ -104,23 +117,86 @@ class Person:
         return done
 
     async def _decide(self, process: Process, run: Run) -> bool:
+        if self.world.has_previews and self.world.previewer.random() < 0.6:
+            found = await self._look_first(run)
+            if found is None:
+                return True
+            run = found
         plan = cast("Plan", run.plan)
         if self.refuses(plan, run):
             await self._do(
                 process, run.id, "plan_rejected", lambda s: s.decide(run.id, reject=True, by="ada")
             )
             return True
-        self.world.approved |= set(writes_of(plan, run.templates))
         self.agreed[run.id] = Agreed(plan, run.templates)
-        deed = lambda s: s.decide(run.id, approve=plan.hash, by="ada")  # noqa: E731
-        ways = [self._do(process, run.id, "plan_approved", deed)]
+        ways = [self._do(process, run.id, "plan_approved", self._approval(plan, run))]
         if self.world.rng.random() < self._twice:  # she clicks in two windows
-            other = self.world.rng.choice(self.world.living())
-            ways.append(self._do(other, run.id, "plan_approved", deed))
+            other = self.world.rng.choice(self.world.living() or [self.world.boot()])
+            ways.append(self._do(other, run.id, "plan_approved", self._approval(plan, run)))
         for each in await asyncio.gather(*ways, return_exceptions=True):
             if isinstance(each, BaseException) and not isinstance(each, PlansmithError):
                 raise each
         return True
+
+    async def preview(self, process: Process, run_id: str) -> None:
+        """Looks at what a plan would do, sometimes with another result of what it reads."""
+        dice, run = self.world.previewer, self.world.view(run_id)
+        looks = looks_of(run.plan) if run is not None and run.plan is not None else {}
+        given: dict[str, Any] = {}
+        if looks and dice.random() < 0.2:
+            name = dice.choice(sorted(looks))
+            given[name] = {"items": found_items(looks[name], dice.randrange(EPOCHS))}
+        await process.do(lambda smith: smith.runs.preview(run_id, given=given, by="ada"))
+
+    async def _look_first(self, run: Run) -> Run | None:
+        """Has a plan previewed, perhaps twice, or decides meanwhile; None if it is another now."""
+        world, plan = self.world, run.plan
+        for _ in range(world.previewer.choice((1, 1, 1, 2))):
+            process = world.previewer.choice(world.living() or [world.boot()])
+            looking = asyncio.create_task(self.preview(process, run.id))
+            if world.previewer.random() < 0.15:
+                looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+                await asyncio.sleep(world.previewer.choice((0, 0.02, 0.5)))
+            else:
+                await looking
+        found = world.view(run.id)
+        is_same = found is not None and found.plan is not None and found.plan == plan
+        waits = is_same and found.phase is RunStatus.REVIEWING and not found.is_approved
+        return found if waits else None
+
+    def _approval(self, plan: Plan, run: Run) -> Deed:
+        """Returns her decision: on the plan alone, or on what was shown of it."""
+        dice, made = self.world.previewer, run.previewed
+        approve, details = plan.hash, ApprovalDetails()
+        if made is not None and dice.random() < 0.8:
+            approve = made.approval
+            shown = self.world.value(made.content).get("calls", ())
+            details = self._details({each["step"]: each for each in shown})
+        for epoch in range(EPOCHS if self.world.has_previews else 1):
+            looks = {name: found_items(n, epoch) for name, n in looks_of(plan).items()}
+            for changed in ({}, self._changed):
+                facts = Facts(looks, changed=changed)
+                self.world.approved |= set(writes_of(plan, run.templates, facts))
+        self.said.add((run.id, approve, json.dumps(details, sort_keys=True)))
+        return lambda smith: smith.decide(run.id, approve=approve, by="ada", **details)
+
+    def _details(self, shown: dict[str, Any]) -> ApprovalDetails:
+        """Leaves some calls out, changes the id of some, or wants fresh data."""
+        dice, details = self.world.previewer, ApprovalDetails()
+        if shown and dice.random() < 0.3:
+            details["leave_out"] = [dice.choice(sorted(shown))]
+        if shown and dice.random() < 0.3:
+            name = dice.choice(sorted(shown))
+            call = shown[name]
+            field = "id" if "id" in call["inputs"] else "task"
+            tool, old = effect_of(call["callee"], call["inputs"])
+            new = f"{old}.changed"
+            details["change"] = {name: {field: new}}
+            before = [each for each, was in self._changed.items() if (each[0], was) == (tool, old)]
+            self._changed |= dict.fromkeys([*before, (tool, old)], new)
+        if dice.random() < 0.25:
+            details["fresh"] = True
+        return details
 
     def refuses(self, plan: Plan, run: Run) -> bool:
         """Whether the plan pays a stranger, or, as the review says, would pay what is paid."""
@@ -159,7 +235,9 @@ class Person:
             case "step":
                 return rng.choice(["yes"] * 9 + ["no"] * (not asked.options))
             case _:
-                return rng.choice(asked.options)
+                word = rng.choice(asked.options)
+                likes = self.world.has_previews and self.world.previewer.random() < 0.7
+                return "allow" if likes and "allow" in asked.options else word
 
     def _what_became(self, run_id: str, unit: str) -> Any:
         """Returns what the bank says about a call: she waits while it may still be on its way."""

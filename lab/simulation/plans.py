@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from plansmith import Plan
 from plansmith.plan.refs import Ref, find_refs
@@ -13,11 +15,29 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep,
 
 WRITES = frozenset({"pay", "post", "clerk", "refund"})  # the clerk is an agent
 ITEMS = 3
+EPOCHS = 4
+Effect = tuple[str, str]  # what is called, and its id
+_VALUE = re.compile(r"\{\{(s\d+)\.(paid|items\[0\])\}\}")
 
 
-def found_items(n: object) -> list[str]:
-    """What `look` finds: the same for the same question."""
-    return [f"found{n}.{place}" for place in range(ITEMS)]
+def found_items(n: object, epoch: int = 0) -> list[str]:
+    """What `look` finds: the same for the same question, until the world has moved."""
+    found = [f"found{n}.{place}" for place in range(ITEMS)]
+    if epoch:
+        found[epoch % ITEMS] = f"new{n}.{epoch}"
+    return found[epoch % ITEMS :] + found[: epoch % ITEMS]
+
+
+class Facts(NamedTuple):
+    """What looks of a plan found, and which effects a person left out or changed the id of."""
+
+    found: Mapping[str, list[str]] = {}
+    left: AbstractSet[Effect] = frozenset()
+    changed: Mapping[Effect, str] = {}
+    off: AbstractSet[str] = frozenset()  # the steps that were left out
+
+
+NO_FACTS = Facts()
 
 
 @dataclass
@@ -27,6 +47,7 @@ class Drafter:
     rng: random.Random
     asks: bool = True
     nests: bool = True
+    refers: bool = False  # to single values that others gave
     templates: dict[str, Plan] = field(default_factory=dict[str, Plan])
     _count: int = 0
 
@@ -59,25 +80,23 @@ class Drafter:
         kinds += ["clerk", "ask", "ask"] * self.asks  # neither is for plans that run unattended
         kinds += ["plan", "each"] * (level < 3 and self.nests)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
+        plain = [each for each in earlier if not each.keys() & {"when", "otherwise", "on_error"}]
+        kinds += ["value"] * (3 * bool(self.refers and plain and not inside))
         match self.rng.choice(kinds + ["found"] * (2 * bool(looks and self.asks))):
+            case "value":
+                step |= {"tool": "pay", "inputs": {"id": self._value_of(self.rng.choice(plain))}}
             case "look":
                 step |= {"tool": "look", "inputs": {"n": self.rng.randint(1, 9)}}
             case "ask":
                 step |= {"question": "Really?", "timeout_s": self.rng.choice([None, None, 40.0])}
             case "clerk":
                 step |= {"agent": "clerk", "task": self._tag(inside=inside)}
-            case "map":
-                over = [self._tag(inside=inside) for _ in range(ITEMS)]
-                tool = self.rng.choice(["pay", "post"])
-                step |= _map(over, {"tool": tool, "inputs": {"id": {"$from": "item"}}})
             case "found":
                 found = {"$from": self.rng.choice(looks), "$path": ["items"]}
                 tag = f"{{{{item}}}}.{step['id']}"
                 step |= _map(found, {"tool": "pay", "inputs": {"id": tag}})
-            case "each":
-                over = [self._tag(inside=inside) for _ in range(2)]
-                name = f"t{self.rng.randint(level + 1, 3)}"
-                step |= _map(over, {"template": name, "inputs": {"tag": {"$from": "item"}}})
+            case "map" | "each" as kind:
+                step |= self._map_of(kind, level, inside=inside)
             case "plan":
                 name = f"t{self.rng.randint(level + 1, 3)}"
                 step |= {"template": name, "inputs": {"tag": self._tag(inside=inside)}}
@@ -85,6 +104,21 @@ class Drafter:
                 step |= {"tool": tool, "inputs": {"id": self._tag(inside=inside)}}
                 step |= self._extras(step) if not inside else {}
         return step | self._rules(step, looks)
+
+    def _map_of(self, kind: str, level: int, *, inside: bool) -> dict[str, Any]:
+        """The same call, or the same template, for each item of a list."""
+        over = [self._tag(inside=inside) for _ in range(ITEMS if kind == "map" else 2)]
+        if kind == "map":
+            tool = self.rng.choice(["pay", "post"])
+            return _map(over, {"tool": tool, "inputs": {"id": {"$from": "item"}}})
+        name = f"t{self.rng.randint(level + 1, 3)}"
+        return _map(over, {"template": name, "inputs": {"tag": {"$from": "item"}}})
+
+    def _value_of(self, source: dict[str, Any]) -> str:
+        """An id that holds a value of another step."""
+        path = {"look": "items[0]", "pay": "paid", "post": "paid"}.get(source.get("tool", ""))
+        value = f"{{{{{source['id']}.{path}}}}}." if path else ""
+        return f"{value}{self._tag(inside=False)}"
 
     def _extras(self, step: dict[str, Any]) -> dict[str, Any]:
         """A secret for the call, or a call that takes it back."""
@@ -128,16 +162,15 @@ def items_are(look: str, count: int) -> dict[str, Any]:
     return {"equals": [{"length": {"$from": look, "$path": ["items"]}}, count]}
 
 
-def _skipped(plan: Plan) -> set[str]:
+def skipped(plan: Plan, left: AbstractSet[str] = frozenset()) -> set[str]:
     """The steps that do not run, since their condition or one that they need never holds.
 
     Nor does one run whose condition or list is about a look of which only the error was kept; it
     has failed. If its own error is kept, or it is skipped and has another value for that, what
-    needs it goes on.
+    needs it goes on. What a person `left` out has no other value.
     """
-    found: set[str] = set()
-    silent: set[str] = set()
-    errors = {step.id for step in plan.steps if step.on_error == "collect" and _never_ends(step)}
+    found, silent = {*left}, {*left}
+    errors = {step.id for step in plan.steps if step.on_error == "collect" and never_ends(step)}
     size = -1
     while size != len(found):
         size = len(found)
@@ -148,11 +181,11 @@ def _skipped(plan: Plan) -> set[str]:
                 found.add(step.id)
                 instead = step.otherwise is not None and (not fails or step.on_error == "skip")
                 goes_on = instead or (fails and step.on_error == "collect")
-                silent |= set() if goes_on else {step.id}
+                silent |= set() if goes_on and step.id not in left else {step.id}
     return found
 
 
-def _never_ends(step: AnyStep) -> bool:
+def never_ends(step: AnyStep) -> bool:
     """Whether a look is repeated until it finds what it never finds."""
     return step.repeat is not None and step.repeat.until["equals"][1] != ITEMS  # type: ignore[index]
 
@@ -167,57 +200,68 @@ def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:
     return {"over": over, "width": 2, "each": each}
 
 
-def effects_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
+def effects_of(plan: Plan, templates: Mapping[str, Plan], facts: Facts = NO_FACTS) -> list[Effect]:
     """The writes of a plan that take place if nothing fails; the engine has no part in it."""
-    return list(_effects(plan, templates, ""))
+    return [*_Effects(templates, facts).of(plan, "")]
 
 
-def writes_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
+def writes_of(plan: Plan, templates: Mapping[str, Plan], facts: Facts = NO_FACTS) -> list[Effect]:
     """The writes a person approves with a plan: also those that only a failure leads to."""
-    return list(_effects(plan, templates, "", _nothing))
+    return [*_Effects(templates, facts, skips=False).of(plan, "")]
 
 
-def _nothing(_: Plan) -> set[str]:
-    return set()
+@dataclass
+class _Effects:
+    templates: Mapping[str, Plan]
+    facts: Facts
+    skips: bool = True
+
+    def of(self, plan: Plan, tag: str, *, inside: bool = False) -> Iterator[Effect]:
+        found = {} if inside else self.facts.found
+        left = {step.id for step in plan.steps if self._planned(step, tag, plan) in self.facts.left}
+        out = skipped(plan, left) if self.skips else set[str]()
+        for step in plan.steps:
+            if step.id in out:
+                continue
+            if isinstance(step, MapStep) and not step.disabled:
+                for item in _items(step.over, plan, tag, found):
+                    yield from self._calls(step.each, tag, item, plan)
+            elif not step.disabled:
+                yield from self._calls(step, tag, "", plan)
+
+    def _calls(self, step: AnyStep, tag: str, item: str, plan: Plan) -> Iterator[Effect]:
+        if isinstance(step, PlanStep):
+            inner = _text(step.inputs.get("tag"), tag, item)
+            yield from self.of(self.templates[step.template], inner, inside=True)
+        elif (effect := self._planned(step, tag, plan, item)) and effect not in self.facts.left:
+            yield effect[0], self.facts.changed.get(effect, effect[1])
+
+    def _planned(self, step: AnyStep, tag: str, plan: Plan, item: str = "") -> Effect | None:
+        """The effect of a step before a person left it out or changed it."""
+        if isinstance(step, ToolStep) and step.tool in WRITES:
+            text = _text(step.inputs.get("id"), tag, item)
+            return step.tool, _VALUE.sub(lambda it: self._value(plan, *it.groups()), text)
+        if isinstance(step, AgentStep):
+            return step.agent, _text(step.task, tag, item)
+        return None
+
+    def _value(self, plan: Plan, name: str, path: str) -> str:
+        """What a single value of another step is."""
+        source = plan.by_id.get(name)
+        if source is None:
+            return "nothing"
+        if path != "paid":
+            n = source.inputs.get("n") if isinstance(source, ToolStep) else None
+            return self.facts.found.get(name, found_items(n))[0]
+        effect = self._planned(source, "", plan)
+        return self.facts.changed.get(effect, effect[1]) if effect else "nothing"
 
 
-def _effects(
-    plan: Plan,
-    templates: Mapping[str, Plan],
-    tag: str,
-    left_out: Callable[[Plan], set[str]] | None = None,
-) -> Iterator[tuple[str, str]]:
-    skipped = (left_out or _skipped)(plan)
-    for step in plan.steps:
-        if step.id in skipped:
-            continue
-        if isinstance(step, MapStep) and not step.disabled:
-            for item in _items(step.over, plan, tag):
-                yield from _calls(step.each, templates, tag, item, left_out)
-        elif not step.disabled:
-            yield from _calls(step, templates, tag, "", left_out)
-
-
-def _calls(
-    step: AnyStep,
-    templates: Mapping[str, Plan],
-    tag: str,
-    item: str,
-    left_out: Callable[[Plan], set[str]] | None,
-) -> Iterator[tuple[str, str]]:
-    if isinstance(step, ToolStep) and step.tool in WRITES:
-        yield step.tool, _text(step.inputs.get("id"), tag, item)
-    elif isinstance(step, AgentStep):
-        yield step.agent, _text(step.task, tag, item)
-    elif isinstance(step, PlanStep):
-        inner = _text(step.inputs.get("tag"), tag, item)
-        yield from _effects(templates[step.template], templates, inner, left_out)
-
-
-def _items(over: object, plan: Plan, tag: str) -> list[str]:
+def _items(over: object, plan: Plan, tag: str, found: Mapping[str, list[str]]) -> list[str]:
     if isinstance(over, dict):
         source = plan.by_id.get(str(over["$from"]))
-        return found_items(source.inputs.get("n")) if isinstance(source, ToolStep) else []
+        known = found_items(source.inputs.get("n")) if isinstance(source, ToolStep) else []
+        return found.get(str(over["$from"]), known)
     return [_text(each, tag, "") for each in over] if isinstance(over, list) else []
 
 
@@ -227,22 +271,44 @@ def _text(value: object, tag: str, item: str) -> str:
     return str(value).replace("{{params.tag}}", tag).replace("{{item}}", item)
 
 
+def looks_of(plan: Plan) -> dict[str, object]:
+    """The looks of a plan itself that find something, and what they ask for."""
+    out = skipped(plan)
+    return {
+        step.id: step.inputs.get("n")
+        for step in plan.steps
+        if isinstance(step, ToolStep) and step.tool == "look" and not step.disabled
+        if step.id not in out and not never_ends(step)
+    }
+
+
+def uses_data(plan: Plan, unit: str) -> bool:
+    """Whether the call of a unit holds values from tools."""
+    step = plan.by_id.get(unit.partition("/")[0])
+    if isinstance(step, MapStep):
+        return isinstance(step.over, dict)
+    return isinstance(step, ToolStep) and bool(_VALUE.search(str(step.inputs.get("id"))))
+
+
 def questions_before(
-    plan: Plan, templates: Mapping[str, Plan], effect: tuple[str, str]
+    plan: Plan, templates: Mapping[str, Plan], facts: Facts, effect: Effect
 ) -> set[str]:
     """The questions of the plan itself that come before an effect, wherever the plan has it."""
     ways = [
         {name for name, asks in _before(plan, step.id) if asks}
         for step in plan.steps
-        if effect in effects_of(plan.replace(steps=_with_sources(plan, step)), templates)
+        if effect in effects_of(plan.replace(steps=_with_sources(plan, step)), templates, facts)
     ]
     return set[str].intersection(*ways) if ways else set()
 
 
 def _with_sources(plan: Plan, step: AnyStep) -> tuple[AnyStep, ...]:
-    """A step, and the reads whose results it goes over: they have no effects."""
-    looks = [each for each in plan.steps if isinstance(each, ToolStep) and each.tool == "look"]
-    return (*(each for each in looks if each is not step), step)
+    """A step with what it needs: the others are off."""
+    looks = {each.id for each in plan.steps if isinstance(each, ToolStep) and each.tool == "look"}
+    return tuple(
+        each if each is step or each.id in looks else each.replace(disabled=True)
+        for each in plan.steps
+    )
 
 
 def guards_of(plan: Plan, templates: Mapping[str, Plan], unit: str) -> set[tuple[str, bool]]:

@@ -14,8 +14,8 @@ from lab.simulation.bank import SECRET
 from lab.simulation.store import Connection
 from lab.simulation.timeline import TimelineClock
 from lab.simulation.twists import TWISTS
-from plansmith import Effect, Plansmith
-from plansmith.errors import PlansmithError
+from plansmith import CallPreview, Effect, Plansmith
+from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -78,6 +78,9 @@ class Process:
         self.forcing: set[str] = set()
         # When it asked and when it learned that the intent of a call is stored.
         self.heard: dict[tuple[str, int], tuple[float, float]] = {}
+        # What its tools said last that a call would do, and when.
+        self.shown: dict[tuple[str, str], str] = {}
+        self.looked: dict[tuple[str, str], float] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         self.state: ServerState | None = None
         self.smith = self._smith()
@@ -251,6 +254,24 @@ class Tools:
         if not world.calm and world.rng.random() < 0.02:
             call.advise(world.rng.choice(["replan", "finish"]), f"enough of this {SECRET}")
         return cast("Json", await world.bank.ask(self._process, tool, name, call))
+
+    async def preview(self, tool: str, inputs: Mapping[str, Json]) -> CallPreview | None:
+        """Says what a call would do; sometimes after a while, or not at all."""
+        world, name = self._process.world, str(inputs.get("id"))
+        if not world.has_previews or tool == "look":
+            return None
+        if inputs.get("token") == SECRET:
+            world.fail(f"a preview of {tool} was given the secret")
+        await asyncio.sleep(world.previewer.choice((0, 0, 0.05, 2)))
+        if not world.calm and world.previewer.random() < 0.03:
+            world.move()
+            self._process.shown[tool, name] = ""  # the same may have been shown
+            raise ToolFailed(f"nobody knows, not even {SECRET}")
+        touches = ("till",) if tool == "pay" else ()
+        shown = CallPreview(text=f"{tool} {name} in {world.epoch}", touches=touches)
+        self._process.shown[tool, name] = shown.hash
+        self._process.looked[tool, name] = world.timeline.now
+        return shown
 
 
 class Clerk:

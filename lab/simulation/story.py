@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
-from lab.simulation.checks import check_fires, check_run, check_secrets, check_told
+from lab.simulation.checks import check_fires, check_run, check_said, check_secrets, check_told
 from lab.simulation.person import Person
 from lab.simulation.plans import effects_of, writes_of
 from lab.simulation.process import Process
@@ -67,6 +68,7 @@ async def _story(world: World) -> None:
     for run in world.journals():
         check_run(world, run, person.agreed.get(run))
         check_told(world, run, person.tried, person.told)
+        check_said(world, run, person.said)
     check_secrets(world)
 
 
@@ -109,18 +111,26 @@ async def _turn(world: World, person: Person, run_id: str) -> None:
     if world.has_deletes and world.deleter.random() < 0.08:
         deed = "delete"
         world.note("deed", deed)
-    try:
-        if deed == "template":
+    if world.has_previews and world.previewer.random() < 0.15:
+        deed = world.previewer.choice(["preview", "preview", "move"])
+        world.note("deed", deed)
+    with suppress(PlansmithError):  # refused: that is an answer
+        await _do(world, person, process, deed, run_id)
+
+
+async def _do(world: World, person: Person, process: Process, deed: str, run_id: str) -> None:
+    match deed:
+        case "move":
+            world.move()
+        case "template":
             await world.change_template()
-        elif deed == "server":
+        case "server":
             if world.has_servers and len(world.living(servers=True)) < 3:
                 world.boot(is_server=True)
-        elif deed == "command":
+        case "command":
             await _command(world, person, run_id)
-        else:
+        case _:
             await getattr(person, deed)(process, run_id)
-    except PlansmithError:
-        return  # refused: that is an answer
 
 
 def _at_hand(world: World) -> Process:

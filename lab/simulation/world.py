@@ -7,11 +7,12 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
 from lab.simulation.bank import Bank, Made, What
-from lab.simulation.plans import WRITES, Drafter, effects_of
+from lab.simulation.plans import EPOCHS, WRITES, Drafter, effects_of
 from lab.simulation.process import Process
 from lab.simulation.store import NOBODY, Request, SharedStore
 from lab.simulation.timeline import Timeline, TimelineClock
@@ -67,6 +68,11 @@ class World:
         self.deleted: dict[str, Sequence[e.Event]] = {}
         self.deleter = random.Random(f"delete {seed}")
         self.has_deletes = self.deleter.random() < 0.2
+        # In half of the seeds plans are previewed, and what looks find changes now and then.
+        self.previewer = random.Random(f"preview {seed}")
+        self.has_previews = self.previewer.random() < 0.5
+        self.epoch = 0
+        self.moved_at: list[datetime] = []
         self._intents: set[tuple[str, str, int]] = set()
         self._claims: dict[str, Claim] = {}
         # Claims of runs that were over: whoever has one only finds that nothing is left to do.
@@ -92,6 +98,7 @@ class World:
             random.Random(rng.random()),
             asks=self.kind != "schedule",
             nests=rng.random() < 0.2,
+            refers=self.has_previews and self.kind != "schedule",
         )
         self.plan = self.drafter.plan()
         while self.kind == "schedule" and not effects_of(self.plan, self.templates):
@@ -140,6 +147,13 @@ class World:
     def note(self, *what: Any) -> None:
         """Adds to the trace."""
         self.trace.append((self.timeline.now, *what))
+
+    def move(self) -> None:
+        """From now on looks find something else, and tools would do something else."""
+        if self.epoch < EPOCHS - 1 and not self.calm:
+            self.epoch += 1
+            self.moved_at.append(self.clock.now())
+            self.note("moved", self.epoch)
 
     def fail(self, why: str) -> None:
         """Notes that a promise is broken; the seed ends there."""
@@ -216,6 +230,8 @@ class World:
         run = call.key.split("/", maxsplit=1)[0]
         now = self.timeline.now
         began, heard = process.heard.get((call.key, call.attempt), (now, now))
+        heard = max(heard, process.looked.get((tool, name), heard))
+        self._check_previewed(process, tool, name, call)
         for at, owner, by_force in self.takeovers.get(run, ()):
             # The gap that the documents name: by force, within a second of a stopped process.
             gap = by_force and heard - began <= STOPPED_S
@@ -223,6 +239,20 @@ class World:
                 self.fail(f"{process.loop.name} calls {tool} for {call.key} under an old term")
         if self._claims.get(run, NOBODY).owner != process.name:
             self.excused.add((tool, name, self.chain(run)))
+
+    def _check_previewed(self, process: Process, tool: str, name: str, call: Call) -> None:
+        """A change is approved, not left out, and its tool would do what a person saw."""
+        run, _, rest = call.key.partition("/")
+        step, seen = rest.rpartition("/")[0], self.view(run)
+        if seen is None:
+            return
+        if seen.started_at is None or not seen.approved_plan:
+            self.fail(f"{process.loop.name} calls {tool} for {call.key} before the approval")
+        permit, own = seen.permits.get(step), seen.steps[step].permit
+        mark = permit.answer.get("allow") if permit and isinstance(permit.answer, dict) else None
+        shown = process.shown.get((tool, name))
+        if own is None and isinstance(mark, str) and shown not in (mark, ""):
+            self.fail(f"{call.key} does something else than was shown, and nobody was asked")
 
     def heard(self, process: Process, events: Sequence[e.Event], began: float) -> None:
         """A process learns what is stored, and had asked at a time."""
@@ -263,6 +293,10 @@ class World:
                 self._intents.add((process.name, key, body.attempt))
                 if body.callee in WRITES and not self.calm:
                     self._strike(process)
+            is_look = isinstance(event.body, e.PreviewStarted | e.PreviewMade | e.PlanApproved)
+            if is_look and self.has_previews and not self.calm and self.previewer.random() < 0.1:
+                self.previewer.choice([process.kill, process.stop])()
+                self.timeline.call_later(self.previewer.choice((0.5, 9.0)), process.wake)
 
     def _see_delete(self, process: Process, run: str) -> None:
         """Sees that a run is gone: no living process may be at it, and no effect is forgotten."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator, why_not_valid
+from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import (
     Asks,
     Differs,
@@ -110,13 +111,6 @@ class Callees:
         `results` are needed to fill inputs with secrets again. Whoever calls keeps the time limit.
         """
         results, secrets = results or {}, self.secrets
-        if call.seen:
-            now = await self.preview(unit, inputs) or CallPreview()
-            is_own = call.attempt > 1 and now.done  # by its own first try
-            if now.hash != call.seen and not is_own:
-                return Differs(now)
-            if now.fails:
-                return Failed(now.fails)  # as a person saw it: if it succeeded, it would do more
         if secrets is not None:
             try:
                 inputs = _with_secrets(unit, inputs, secrets, results)
@@ -131,6 +125,16 @@ class Callees:
             flaw = self.flaw(unit, value)
             outcome = self.failure_after_call(unit, flaw, kind="result") if flaw else Done(value)
         return outcome if secrets is None else _hidden(outcome, secrets)
+
+    async def difference(
+        self, unit: Unit, inputs: dict[str, Json], call: Call
+    ) -> Differs | Failed | None:
+        """Returns what a call would do, if that is something else than a person saw, or fails."""
+        now = await self.preview(unit, inputs) or CallPreview()
+        is_own = call.attempt > 1 and now.done  # by its own first try
+        if now.hash != call.seen and not is_own:
+            return Differs(now)
+        return Failed(now.fails) if now.fails else None  # if it succeeded, nobody saw that
 
     def previews(self, unit: Unit) -> PreviewingSource | None:
         """Returns the source that says what a call would do; None if it does not say."""
@@ -320,9 +324,11 @@ class RunningCalls:
         self,
         callees: Callees,
         results: Mapping[str, Json],
+        journal: Journal,
         ended: Callable[[str, Outcome], None],
     ) -> None:
         self._callees, self._results, self._ended = callees, results, ended
+        self._journal = journal
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
         # When each call has to end, by the time of the event loop; never, once it took longer.
@@ -367,7 +373,9 @@ class RunningCalls:
         unit, inputs, call = prepared
         try:
             self._set_deadline(unit)
-            outcome = await self._callees.call(unit, inputs, call, self._results)
+            outcome = await self._differing(prepared) if call.seen else None
+            if outcome is None:
+                outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:
                 raise
@@ -380,6 +388,13 @@ class RunningCalls:
             outcome = self._callees.failure_after_call(unit, with_class_name(error), again=True)
         self._deadlines.pop(unit.name, None)
         self._ended(unit.name, outcome)
+
+    async def _differing(self, prepared: PreparedCall) -> Outcome | None:
+        """Asks the tool once more what a person saw, which may take long enough to lose the run."""
+        since = self._journal.now()
+        if (found := await self._callees.difference(*prepared)) is None:
+            await self._journal.keep_claim(since)
+        return found
 
     async def cancel(self, grace_s: float) -> None:
         """Cancels all calls, and waits for them a little; functions in threads are given up."""

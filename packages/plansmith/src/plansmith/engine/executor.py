@@ -26,7 +26,7 @@ from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.preview import CallPreview, PreviewedCall
 from plansmith.plan.refs import with_words
-from plansmith.plan.run import Run
+from plansmith.plan.run import NOT_STARTED, Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
@@ -102,7 +102,7 @@ class Executor:
         )
         wakeups = self.wakeups = Wakeups(journal.wait, self._clock)
         self._progress = ProgressBuffer(self._clock, wakeups.wake_in)
-        self._calls = RunningCalls(callees, self._state.results, wakeups.call_ended)
+        self._calls = RunningCalls(callees, self._state.results, journal, wakeups.call_ended)
 
     def hand_over(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
@@ -247,13 +247,14 @@ class Executor:
             if self._opening and not isinstance(move, Execute | AwaitAnswer):
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             # Steps that others skipped do not start; if the run stops, none does.
-            stops = self._is_cancelled or self._journal.run.paused
+            stops = self._is_cancelled or self._is_stopped
             names, skipped = [each.unit.name for each in started], state.skipped_by_others
             unmade = [each for each in names if stops or each in skipped]
             batch.bodies = [
                 body
                 for body in batch.bodies
-                if (getattr(body, "step", "") or "") not in skipped
+                if (name := getattr(body, "step", "") or "") not in skipped
+                and not (stops and self.is_preview and state.state_of(name).status in NOT_STARTED)
                 and not (isinstance(body, e.StepStarted) and body.step in unmade)
             ]
             for name in unmade:
@@ -282,8 +283,13 @@ class Executor:
     # What may start.
 
     @property
+    def _is_stopped(self) -> bool:
+        """Whether a person has decided something for which no step starts any more."""
+        return self._journal.run.paused
+
+    @property
     def _may_start(self) -> bool:
-        return not (self._journal.run.paused or self.hands_over)
+        return not (self._is_stopped or self.hands_over)
 
     def _start(self) -> list[PreparedCall]:
         """Starts the steps that may start, and opens map and plan steps."""

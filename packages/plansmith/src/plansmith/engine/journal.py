@@ -236,7 +236,7 @@ class Journal:
         # Write, under the term of the claim.
         claim = self.claim
         term = claim.term if claim is not None else 0
-        began = claim.lease.now() if claim is not None else 0.0
+        began = self.now()
         write = partial(
             self._store.append, events, values, status=status.value, summary=summary, term=term
         )
@@ -250,8 +250,7 @@ class Journal:
         if self.run.last is last:  # else they were read back already
             self.run, self.summary = later, summary
             self.events += events
-        if claim is not None and claim.lease.may_be_over(began):
-            await self._confirm(claim)
+        await self.keep_claim(began)
         return events
 
     async def _write_after(
@@ -287,8 +286,15 @@ class Journal:
         if self.claim is not None and not self.claim.term:
             self.claim = None
 
-    async def _confirm(self, claim: HeldClaim) -> None:
-        """Makes sure that this process, which may have been stopped, still owns the run."""
+    def now(self) -> float:
+        """Returns the time by which claims are kept; 0 without a claim."""
+        return self.claim.lease.now() if self.claim is not None else 0.0
+
+    async def keep_claim(self, since: float) -> None:
+        """Makes sure that this process still owns the run, if it may have been stopped since."""
+        claim = self.claim
+        if claim is None or not claim.lease.may_be_over(since):
+            return
         for _ in range(_CONFIRMATIONS):  # it may be stopped again, or the store may be slow
             began = claim.lease.now()
             await self._until_answered(claim.confirm)

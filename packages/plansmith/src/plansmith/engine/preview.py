@@ -37,7 +37,7 @@ class PreviewExecutor(Executor):
         self._held: dict[str, PreviewedCall] = {}
         self._units: dict[str, Unit] = {}
         self._aside: set[str] = set()
-        self._later: set[str] = set()  # changes that come after others
+        self._late: set[str] = set()  # what comes after a change, if only in order
         self._covers: dict[str, str] = {}
         self._items: dict[str, str] = {}
 
@@ -80,15 +80,15 @@ class PreviewExecutor(Executor):
             else:
                 found = call.shown
             # After another change the world is another one: what would fail now may not fail then.
-            if found is not None and not (found.fails and name in self._later):
+            if found is not None and not (found.fails and name in self._late):
                 shown[name] = found
 
         await asyncio.gather(*(ask(name, call) for name, call in self._held.items()))
         return shown
 
     @property
-    def _may_start(self) -> bool:
-        return self._journal.run.previewing == self._journal.plan_hash and super()._may_start
+    def _is_stopped(self) -> bool:
+        return self._journal.run.previewing != self._journal.plan_hash or super()._is_stopped
 
     async def _loop(self) -> None:
         """Goes on past steps with parts, once nothing else can be read."""
@@ -110,7 +110,8 @@ class PreviewExecutor(Executor):
         step = unit.step
         is_wanted = not self.only or root_of(unit.name) in self.only
         if is_wanted and step.kind not in ("ask", "reply"):
-            lacking = unit.needs() & self._aside
+            lacking = unit.needs() & (self._aside | self._late)
+            self._late |= {unit.name} if lacking else set()
             inner = step.inner
             if inner.kind in ("tool", "agent") and self._acts(unit.with_step(inner)):
                 uses = {each.ref.step for each in step.references if each.ref is not None}
@@ -140,8 +141,6 @@ class PreviewExecutor(Executor):
         refused = self._consent.needed(unit, inputs, permit, self._state)
         repeat = unit.step.repeat
         self._units[unit.name] = unit
-        if unit.needs() & self._aside:
-            self._later.add(unit.name)
         self._covers[unit.name] = canonical_hash(inputs)
         self._held[unit.name] = PreviewedCall(
             step=unit.name,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import CALL_MARK_DIGITS, canonical_hash
+from plansmith.plan.data import CALL_MARK_DIGITS, Json, canonical_hash
 from plansmith.plan.graph import downstream
 from plansmith.plan.ids import is_part, parent_of, root_of
 from plansmith.plan.plan import differ
@@ -280,50 +280,57 @@ class _Fold:
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
         if body.fresh:
-            self._forget_preview(keep_given=False)
+            self._forget_looks(lambda *_: True)
         self._try_again()
-        again = downstream(run.plan.needs, body.given.keys() & run.plan.by_id.keys())
-        kept = {  # parts come again with their list
-            name: _NEW_STEP if root_of(name) in again else state
-            for name, state in self.steps.items()
-            if not is_part(name) or root_of(name) not in again
-        }
-        self.steps = Steps(kept)
+        known = [name for name in body.given if name in run.plan.by_id]
+        again = {*known, *downstream(run.plan.needs, known)}
+        self._forget_looks(lambda name, _: root_of(name) in again)
         for name, digest in body.given.items():
             if name not in run.plan.by_id or name in run.acts:
                 raise _misfit(event, f"no result can be given for {name!r}")
+            self._require_step(event, name, NOT_STARTED)
             self.steps[name] = StepState(
                 status=StepStatus.DONE,
                 result_hash=digest,
+                looked_at=True,
                 given_by=event.by.label or event.by.kind,
                 finished_at=event.at,
             )
-        self._set(previewing=body.hash, previewed=None)
+        self._set(previewing=body.hash, previewed=None, left_out=())
 
     def preview_made(self, event: e.Event, body: e.PreviewMade) -> None:
         if not self.run.previewing or self.run.previewing != body.hash:
             raise _misfit(event, "no preview of this plan is under way")
         self._set(previewing="", previewed=body)
 
-    def _forget_preview(self, *, keep_given: bool) -> None:
-        """Lets all steps wait again that were executed for a preview."""
-        ran = [
-            name
-            for name, each in self.steps.items()
-            if each.attempts or each.rule or (each.given_by and not keep_given)
-        ]
-        for name in ran:
-            self.steps[name] = _NEW_STEP
-        parts = [name for name in ran if is_part(name)]
-        if parts:
-            self.steps = Steps({k: v for k, v in self.steps.items() if k not in {*parts}})
+    def _forget_looks(self, which: Callable[[str, StepState], bool]) -> None:
+        """Lets some of the steps wait again that ran for a preview; parts of them go."""
+        looks = {k: each for k, each in self.steps.items() if each.looked_at and which(k, each)}
+        if not looks:
+            return
+        steps = dict(self.steps)
+        for name, state in looks.items():
+            # A change that was made before its plan changed is known as long as the run.
+            steps[name] = replace(_NEW_STEP, item=state.item, past_calls=state.past_calls)
+            if is_part(name) and not state.past_calls:
+                del steps[name]
+        self.steps = Steps(steps)
 
     def _try_again(self) -> None:
-        """Lets steps wait again that failed before the approval, or were passed over for it."""
-        for name, state in [*self.steps.items()]:
-            is_passed = state.rule in ("error", "need")
-            if is_passed or (state.status in UNSUCCESSFUL and state.error_kind != "person"):
-                self.steps[name] = _waiting_again(state)
+        """Lets steps wait again that failed in a preview, or were passed over for that."""
+        failed = {
+            name
+            for name, state in self.steps.items()
+            if state.rule in ("error", "need") or state.status in UNSUCCESSFUL
+        }
+        lacking = {parent_of(name) for name in failed}
+
+        def fails(name: str, _: StepState) -> bool:
+            # Of rounds, none of which failed, all are made again.
+            whole = parent_of(name)
+            return name in failed or (whole in failed and whole not in lacking)
+
+        self._forget_looks(fails)
 
     def _permits(self, event: e.Event, body: e.PlanApproved) -> dict[str, e.StepReplied]:
         """Returns the consent to each call of an approved preview."""
@@ -336,16 +343,24 @@ class _Fold:
             raise _misfit(event, "nobody else has seen these values")
         permits: dict[str, e.StepReplied] = {}
         for name, digest in seen.covers.items():
-            touches = seen.touches.get(name, ())
-            permit = e.StepReplied(
-                step=name, answer="allow", state=digest, permit=True, touches=touches
-            )
-            if (mark := seen.seen.get(name)) is not None:
-                permit = permit.replace(answer={"allow": mark})
+            before, mark = self._permit(name), seen.seen.get(name)
+            answer: Json = {"allow": mark} if mark is not None else "allow"
+            state, instead_of = digest, ""
+            if before is not None and before.state == digest and before.instead_of:
+                # It was shown with the values that a person had given before.
+                instead_of, own = before.instead_of, cast("dict[str, Json]", before.answer)
+                answer = {"allow": own["allow"], **({"seen": mark} if mark is not None else {})}
             if name in body.changed:
-                values, state = body.changed[name], canonical_hash(body.changed[name])
-                permit = permit.replace(answer={"allow": values}, state=state, instead_of=digest)
-            permits[name] = permit
+                answer, state = {"allow": body.changed[name]}, canonical_hash(body.changed[name])
+                instead_of = instead_of or digest
+            permits[name] = e.StepReplied(
+                step=name,
+                answer=answer,
+                state=state,
+                permit=True,
+                instead_of=instead_of,
+                touches=seen.touches.get(name, ()),
+            )
         return permits
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
@@ -354,6 +369,9 @@ class _Fold:
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
         self._require_second_person(event)
         permits = self._permits(event, body) if body.preview else {}
+        for name in permits:  # they say more than what was said of the call before
+            if name in self.steps and self.steps[name].permit is not None:
+                self.steps[name] = replace(self.steps[name], permit=None)
         self._set(
             permits=permits,
             items_seen=self.run.previewed.items if permits and self.run.previewed else {},
@@ -361,6 +379,7 @@ class _Fold:
             reads_again=body.fresh,
             bounds=body.bounds,
             previewing="",
+            previewed=self.run.previewed if body.preview else None,
             approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
@@ -420,16 +439,18 @@ class _Fold:
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
-        if self.run.started_at is None:
-            # Whoever approved the plan alone has not seen what was given in place of results.
-            is_seen = bool(self.run.permits)
-            if self.run.reads_again or (
-                not is_seen and any(each.given_by for each in self.steps.values())
-            ):
-                self._forget_preview(keep_given=is_seen)
-            self._try_again()
+        # Whoever approved the plan alone has not seen what was given in place of results.
+        if self.run.previewed is None and any(each.given_by for each in self.steps.values()):
+            self._forget_looks(lambda *_: True)
+        elif self.run.reads_again:
+            self._forget_looks(lambda _, state: not state.given_by)
+        self._try_again()
+        for name, state in self.steps.items():
+            if state.looked_at:
+                self.steps[name] = replace(state, looked_at=False)
         self._set(
             phase=RunStatus.RUNNING,
+            previewing="",
             time_counts_as="running",
             running_hash=body.hash,
             started_at=self.run.started_at or event.at,
@@ -455,7 +476,7 @@ class _Fold:
 
     def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
         self.questions = {}
-        self._set(phase=RunStatus(body.status), reason=body.reason, paused=False)
+        self._set(phase=RunStatus(body.status), reason=body.reason, paused=False, previewing="")
 
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
         self._set(
@@ -504,9 +525,14 @@ class _Fold:
             item=body.item,
             unsure=step.unsure,
             past_calls=step.past_calls,
+            looked_at=bool(self.run.previewing),
         )
         if body.inputs:
             self.calls_open.add(body.step)
+
+    def _is_look(self, step: StepState) -> bool:
+        """Tells whether a step ends for a preview that has not begun before."""
+        return bool(self.run.previewing) and step.status in NOT_STARTED
 
     def _require_basis(self, event: e.Event, body: e.StepStarted) -> None:
         """Refuses a call before the approval that is no read, and values that nobody agreed to.
@@ -577,6 +603,7 @@ class _Fold:
             unsure=body.unsure or (body.again and step.unsure),
             rule="error" if body.passed else "",
             result_hash=body.result,
+            looked_at=step.looked_at or self._is_look(step),
         )
         self._end_call(body.step, ended)
         self._spend(body.tokens, body.cost)
@@ -592,10 +619,9 @@ class _Fold:
         self.steps[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
-        before = self.steps.get(body.step)
+        before = self.steps.get(body.step, _NEW_STEP)
         # A running step can be skipped only if it calls nothing itself.
-        calls_nothing = before is not None and not before.inputs
-        allowed = UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)
+        allowed = UNFINISHED if not before.inputs else (*NOT_STARTED, *_ASKING)
         ended = replace(
             self._require_step(event, body.step, allowed),
             status=StepStatus.SKIPPED,
@@ -604,6 +630,7 @@ class _Fold:
             error_kind="" if event.by.kind == "system" else "person",
             rule=body.rule,
             result_hash=body.result,
+            looked_at=bool(body.rule) and self._is_look(before),
         )
         self._end_call(body.step, ended)
 

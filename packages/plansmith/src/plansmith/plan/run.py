@@ -158,9 +158,9 @@ class StepState(FrozenStruct, frozen=True):
     `unsure` means that an earlier try may have taken effect; `past_calls` are those that were
     made before a plan let it wait again; `item` is the hash of the item of a map step's part.
     `reply` is the answer to a question of the call itself, `permit` consent to make the call.
-    `program` gave the result as an answer, if no person did. `given_by` put a result
-    in place of its own. `rule` says why the plan skipped the step, which may have a result then;
-    before `wakes_at` it does not start.
+    `program` gave the result as an answer, if no person did. It was `looked_at` if it ran for a
+    preview of what has not begun yet; `given_by` put a result in place of its own. `rule` says why
+    the plan skipped the step, which may have a result then; before `wakes_at` it does not start.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -186,6 +186,7 @@ class StepState(FrozenStruct, frozen=True):
     unsure: bool = False
     past_calls: tuple[PastCall, ...] = ()
     reused_from: str = ""
+    looked_at: bool = False
     given_by: str = ""
     rule: SkipRule | Literal[""] = ""
     wakes_at: datetime | None = None

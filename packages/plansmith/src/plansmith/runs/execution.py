@@ -88,7 +88,7 @@ class RunExecution:
     def future_of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
         active = self._active.get(run_id)
-        return active.future if active else None
+        return active.future if active and not active.future.done() else None
 
     async def close(self) -> None:
         """Stops executing; every run can be resumed later."""
@@ -114,8 +114,12 @@ class RunExecution:
             return executing
         active = self._active[journal.id] = _Active(previews=previews, only=only)
         active.future = asyncio.create_task(self._execute(journal, active))
-        active.future.add_done_callback(lambda _: self._active.pop(journal.id, None))
+        active.future.add_done_callback(partial(self._forget, journal.id))
         return active.future
+
+    def _forget(self, run_id: str, ended: asyncio.Future[Run]) -> None:
+        if (active := self._active.get(run_id)) is not None and active.future is ended:
+            del self._active[run_id]
 
     async def _execute(self, journal: Journal, active: _Active) -> Run:
         try:
@@ -156,7 +160,7 @@ class RunExecution:
         if not journal.run.previewing:
             return
         journal.retry = self._journals.store_retry
-        options = await self._options_for(journal, last_replies={})
+        options = await self._options_for(journal, last_replies={}, previews=True)
         executor = active.executor = PreviewExecutor(journal, **options)
         executor.only = active.only
         await executor.preview()
@@ -245,11 +249,11 @@ class RunExecution:
         return executor
 
     async def _options_for(
-        self, journal: Journal, last_replies: Mapping[str, Unit]
+        self, journal: Journal, last_replies: Mapping[str, Unit], *, previews: bool = False
     ) -> ExecutorOptions:
         store, run = self._journals.store, journal.run
-        starts = run.plan is not None and run.phase not in UNDER_WAY and not run.previewing
-        if starts and any(each.attempts or each.given_by for each in run.steps.values()):
+        starts = run.plan is not None and run.phase not in UNDER_WAY and not previews
+        if starts and any(each.looked_at for each in run.steps.values()):
             # Some of what ran for a preview waits again.
             await journal.append(e.RunStarted(hash=journal.plan_hash))
             starts, run = False, journal.run

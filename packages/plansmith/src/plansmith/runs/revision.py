@@ -20,7 +20,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.run import UNSUCCESSFUL, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
-from plansmith.review.coverage import BeyondApproval, compare_with_approved
+from plansmith.review.coverage import BeyondApproval, PlanCalls, compare_with_approved
 
 if TYPE_CHECKING:
     from plansmith.runs.registry import Registry
@@ -356,26 +356,38 @@ async def beyond_approval(registry: Registry, journal: Journal, plan: Plan) -> B
     approved = (await registry.facts(*run.approved_plan)).calls
     beyond = compare_with_approved(approved, after, happened=done)
     again = await repeat_reasons(registry, journal, plan)
-    # What a person skipped stays skipped in its step, and must not be done by another one.
-    out = {
-        place_of(run.plan, name, run.templates)
-        for name, state in run.steps.items()
-        if is_skipped_by_person(state)
-    }
-
-    def is_out(place: str) -> bool:
-        return any(place == step or place.startswith(f"{step}/") for step in out if step)
-
+    # What a person skipped stays skipped in its step, and must not be done by another one; likewise
+    # what was left out or changed in an approval, in a step that is the same.
+    skipped = [name for name, state in run.steps.items() if is_skipped_by_person(state)]
+    own = [*run.left_out, *(name for name, each in run.permits.items() if each.instead_of)]
+    same = [
+        name
+        for name in own
+        if root_of(name) in plan.by_id and not _is_changed(root_of(name), run, plan)
+    ]
     before = (await registry.facts(run.plan, run.templates)).calls
-    keys = {call.key for call in before.acting if is_out(call.place)}
+    out = _places(run, (*skipped, *own), before)
+    kept = _places(run, (*skipped, *same), after)
+    keys = {call.key for call in before.acting if call.place in out}
     left_out = [
         Sentence("review.left_out", call=call.text)
         for call in after.acting
-        if call.key in keys and not is_out(call.place)
+        if call.key in keys and call.place not in kept
     ]
     made = {call.text for call in after.acting}
     drops = (*(text for text in run.drops_approved if text not in made), *beyond.drops)
     return BeyondApproval((*again, *left_out, *beyond.reasons), tuple(dict.fromkeys(drops)))
+
+
+def _places(run: Run, names: Iterable[str], calls: PlanCalls) -> set[str]:
+    """Returns the places of the calls that some steps or parts of a run make."""
+    assert run.plan is not None  # noqa: S101
+    steps = {place_of(run.plan, name, run.templates) for name in names} - {""}
+    return {
+        call.place
+        for call in calls.acting
+        if any(f"{call.place}/".startswith(f"{step}/") for step in steps)
+    }
 
 
 async def repeat_reasons(

@@ -530,6 +530,10 @@ def _require_readers(run: Run, names: Collection[str]) -> None:
         if name in run.acts:
             why = Sentence("step '{step}' changes something: nobody can tell its result", step=name)
             raise Refused(why, hint=Sentence("give results only for steps that read"))
+        state = run.steps[name]
+        if state.status not in NOT_STARTED and not state.looked_at:
+            status = Sentence(f"status.{state.status.value}")
+            raise Refused(Sentence("step '{step}' is {status}", step=name, status=status))
 
 
 def _require_skippable(run: Run, step: str) -> None:
