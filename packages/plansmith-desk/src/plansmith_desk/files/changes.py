@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from plansmith.errors import InputNeeded, ToolFailed
-from plansmith.file_ports import FileChange, FileContent, Preview, as_text, file_kind
+from plansmith.file_ports import as_text, file_kind
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.preview import CallPreview, FilePreview
@@ -37,6 +39,71 @@ _MAX_BYTES: Final = 10_000_000
 # it looks at so many bytes, and compares so many lines.
 _MAX_TEXT, _MAX_LINES, _MAX_LINE = 100_000, 400, 500
 _MAX_SIZE, _MAX_COMPARED = 1_000_000, 1_000
+
+
+ChangeKind = Literal["new", "changed", "same", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The content of a file; of a very large one no data, only what shows that it changed."""
+
+    data: bytes | None
+    size: int
+    mark: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> FileContent:
+        """Returns data with its hash."""
+        return cls(data, len(data), hashlib.sha256(data).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The content of a file before and after a call; None where there is no file.
+
+    `is_edit`: what the call does not change in it stays.
+    """
+
+    path: str
+    before: FileContent | None
+    after: FileContent | None
+    is_edit: bool = False
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether the file is new, changed, deleted or stays as it is."""
+        if self.before == self.after:
+            return "same"
+        if self.after is None:
+            return "deleted"
+        return "new" if self.before is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do to files; or why it would fail."""
+
+    changes: tuple[FileChange, ...] = ()
+    error: str = ""
+    moved: tuple[str, ...] = ()  # from where to where
+    reads: bool = False  # what is written comes from the disk too, and may change there
+
+    @property
+    def seen(self) -> str:
+        """A hash of what is on the disk now: it differs once a file has changed."""
+        found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
+        for change in self.changes:
+            mark = b"-" if change.before is None else change.before.mark
+            if self.reads and change.after is not None:
+                mark += change.after.mark
+            found.update(change.path.encode() + b"\0" + mark)
+        return found.hexdigest()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the files are as the call would leave them."""
+        return bool(self.changes) and all(each.kind == "same" for each in self.changes)
 
 
 class _UnwrittenFolder(Folder):

@@ -1,4 +1,4 @@
-"""Tells what steps of runs do to files: what they would write, wrote, and what became of it."""
+"""Tells what steps of runs wrote to files, and what became of it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
-from plansmith.file_ports import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
+from plansmith.file_ports import UNKNOWN, FileState, RunFile, Shown, file_kind
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.ports import Store
-from plansmith.runs.decisions import consent_values
 from plansmith_desk.files import moving, tools
-from plansmith_desk.files.changes import preview, writes_files
+from plansmith_desk.files.changes import writes_files
 from plansmith_desk.folder import Folder, regular
 
 if TYPE_CHECKING:
@@ -44,23 +42,10 @@ class _Write:
 
 
 class WorkFiles:
-    """The files that built-in tools write, or would write, in the folder of some runs."""
+    """The files that built-in tools wrote in the folder of some runs."""
 
     def __init__(self, runs: RunService) -> None:
         self._runs = runs
-
-    async def consent_preview(
-        self, run: Run, asked: e.QuestionAsked, own: Mapping[str, Json] | None = None
-    ) -> Preview | None:
-        """Returns what a call that asks for consent would do to files, where that is known.
-
-        `own` are values of the person's own that are sent instead of those that were asked about.
-        """
-        values = own or await consent_values(self._runs.store, asked)
-        spec = (await self._specs(run)).get(asked.callee) if values is not None else None
-        if values is None or spec is None:
-            return None
-        return await preview(self._folder, spec, values)
 
     async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:
         """Returns the files that the steps of a run wrote, in order, as they are on the disk now.
