@@ -176,14 +176,12 @@ class ShownPreview:
     @property
     def groups(self) -> list[list[PreviewedCall]]:
         """The calls as the plan has them, those for items of one list together; losses first."""
-        places = [step.id for step in self.run.plan.steps] if self.run.plan is not None else []
         found = dict[tuple[str, str], list[PreviewedCall]]()
         for each in self.run.preview.calls if self.run.preview is not None else ():
             found.setdefault((step_of(each.step), each.callee), []).append(each)
         for group in found.values():
             group.sort(key=lambda each: not is_lossy(each.shown))
-        by_plan = sorted(found.values(), key=lambda group: places.index(root_of(group[0].step)))
-        return sorted(by_plan, key=lambda group: not is_lossy(group[0].shown))
+        return sorted(found.values(), key=lambda group: not is_lossy(group[0].shown))
 
     @property
     def calls(self) -> list[PreviewedCall]:

@@ -67,7 +67,8 @@ def test_what_costs_is_read_at_a_key(person: Person) -> None:
     pay = {"id": "n", "tool": "note", "inputs": {"text": "pay {{c}}"}}
     with person.types("run", person.plan(price, pay), *PY) as terminal:
         terminal.reply("p", "p = see first what would change (calls price)", PROMPT)
-        text = terminal.reply("y", "Reading, which changes nothing: price", "│ text = pay 5")
+        terminal.until("Reading, which changes nothing: price", "│ text = pay 5")
+        text = terminal.reply("y", PROMPT, times=2)
         assert text.count("With the data of now") == 1
         assert terminal.ended() == 0
     assert person.notes == "pay 5\n"

@@ -95,7 +95,7 @@ def test_the_hash_that_a_review_prints_approves_what_it_shows_and_nothing_is_ask
     assert "  mail (after) comes later: it needs what comes out of one" in lines
     assert outbox() == []
     seen = preview(cli)
-    assert [each["step"] for each in seen["calls"]] == ["one", "each/0", "each/1"]
+    assert [each["step"] for each in seen["calls"]] == ["each/0", "each/1", "one"]
     assert err.count(seen["hash"]) == 2  # shown, and in the command for scripts
     cli("approve last", "0" * 64, *PY, code=4)
     err = cli("approve last", seen["hash"], "--go", *PY, code=5).err
