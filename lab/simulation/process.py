@@ -267,7 +267,7 @@ class Tools:
             world.move()
             self._process.shown[tool, name] = ""  # the same may have been shown
             raise ToolFailed(f"nobody knows, not even {SECRET}")
-        touches = ("till",) if tool == "pay" else ()
+        touches = ("till",) if tool == "pay" and len(name) % 2 else ()
         shown = CallPreview(text=f"{tool} {name} in {world.epoch}", touches=touches)
         self._process.shown[tool, name] = shown.hash
         self._process.looked[tool, name] = world.timeline.now
