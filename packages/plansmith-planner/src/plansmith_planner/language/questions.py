@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
-from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, SCALES, unit_name
+from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, in_signs, unit_name
 
 Language = Literal["en", "zh"]
 STEP: Final = "find"  # the id of the step whose result the sentence refers to
@@ -47,31 +47,6 @@ _TAIL: Final = lazy_pattern(
     r"(?<!\s)(?:\s++equals?|\s*+(?:的(?:结果|值))?\s*+(?:是|等于|得)\s*+(?:多少|几)?)$",
     re.IGNORECASE,
 )
-# How people say it, and how the calculator writes it; the longer ones first.
-_IN_WORDS: Final = tuple(
-    (lazy_pattern(words, re.IGNORECASE), written)
-    for words, written in (
-        (rf"百分之\s?({DIGITS})", r"\1%"),
-        (r"(?:%|\bper ?cent\b)\s*of\s+", "% * "),
-        (r"\bper ?cent\b", "%"),
-        (r"\s?的\s?(?=\d[\d.]*\s?%)", " * "),
-        (rf"(?:the )?\b(square|cube) root of\s*({DIGITS})", r"\1(\2)"),
-        (rf"({DIGITS})\s?的平方根", r"square(\1)"),
-        (r"\bsquare(?=\()", "sqrt"),
-        (r"\bcube(?=\()", "cbrt"),
-        (r"根号", "√"),
-        (r"\bsquared\b|²|的?平方", "^2"),
-        (r"\bcubed\b|³|的?立方", "^3"),
-        (r"\bfactorial\b|的阶乘", "!"),
-        (r"\*\*|\bto the power(?: of)?\b", "^"),
-        (r"\bplus\b|加上|加", "+"),
-        (r"[−–]|\bminus\b|减去|减", "-"),
-        (r"[×·✕]|\btimes\b|\bmultiplied by\b|(?<=[\d)%\s])x(?=[\s\d(])|乘以|乘", "*"),
-        (r"÷|\bdivided by\b|除以", "/"),
-        (r"[$€£¥￥]", ""),
-    )
-)
-_SCALED: Final = lazy_pattern(rf"({DIGITS})\s?({'|'.join(SCALES)})(?![a-z])", re.IGNORECASE)
 _EXPRESSION: Final = lazy_pattern(rf"(?:(?>{DIGITS})|sqrt|cbrt|ln|mod|[-+*/^%!()√\s])++")
 _OPERATOR: Final = lazy_pattern(r"[-+*/^!√]|[a-z]")
 # An amount or an opinion; and dates, telephone numbers and phrases that only look like a sum.
@@ -94,9 +69,7 @@ def _arithmetic(text: str, language: Language) -> InstantCall | None:
     # What one currency is in another changes every day.
     if len(money) > 1 or unasked or _NO_SUM.fullmatch(core):
         return None
-    written = _SCALED.sub(lambda found: f"({found[1]} * {SCALES[found[2].lower()]})", core)
-    for pattern, sign in _IN_WORDS:
-        written = pattern.sub(sign, written)
+    written = in_signs(_MONEY.sub("", core))
     if not _EXPRESSION.fullmatch(written) or not _OPERATOR.search(written):
         return None
     value = "".join(money) + _result("text")
