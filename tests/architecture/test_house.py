@@ -28,7 +28,7 @@ ROOMS = ("runs", "schedules", "engine", "testing", "store")
 OTHERS = (
     "plansmith_postgres/",
     "plansmith_planner/threads/",
-    "plansmith_compat/openmanus/noted.py",
+    "plansmith_compat/openmanus/book.py",
 )
 WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), *OTHERS)
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

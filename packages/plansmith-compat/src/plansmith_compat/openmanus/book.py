@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import BEGUN, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, Store
+from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import Journals
 from plansmith_compat.openmanus import dialect
 from plansmith_compat.openmanus.dialect import NAME, write
-from plansmith_compat.openmanus.noted import NotedRuns
 from plansmith_planner.dialect import data_of, in_order, place_id
 
 _DELETED: Final = Sentence("the plan was deleted")
@@ -123,11 +123,22 @@ class PlanBook:
 
     def __init__(self, store: Store, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self.store = store
-        self._runs = NotedRuns(journals=Journals(store=store, clock=clock), by=by)
+        self._journals, self._by = Journals(store=store, clock=clock), by
+
+    async def _read(self, run_id: str) -> Journal:
+        """Loads the journal of a run; it is empty if the run does not exist yet."""
+        journal = self._journals.new(run_id)
+        await journal.catch_up()
+        return journal
+
+    async def _propose(self, journal: Journal, plan: Plan) -> None:
+        """Writes another version of the plan."""
+        again = plan.replace(revision=_plan_of(journal).revision + 1)
+        await journal.append(e.PlanProposed(plan=again, origin="submitted"), by=self._by)
 
     async def _all(self) -> list[Journal]:
         names = [each for each in await self.store.runs() if each.startswith(f"{NAME}:")]
-        return [await self._runs.read(name) for name in names]
+        return [await self._read(name) for name in names]
 
     async def all(self) -> list[StoredPlan]:
         """Returns every plan, oldest first."""
@@ -154,14 +165,18 @@ class PlanBook:
         return (await self._journal(plan_id)).id
 
     async def make_active(self, plan_id: str) -> None:
-        await self._runs.pause(await self._journal(plan_id), AGENT_KEEPS)
+        journal = await self._journal(plan_id)
+        await journal.append(e.RunPaused(reason=AGENT_KEEPS), by=self._by)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
         journal = await self._journal(plan_id)
         texts = {place_id(place): text for place, text in enumerate(steps, start=1)}
         plan, options = _plan(plan_id, title, texts, {}), RunOptions(dialect=NAME)
-        origin = Origin(kind="notes")
-        await self._runs.create(journal, plan, origin=origin, options=options, reason=AGENT_KEEPS)
+        new = NewRun(plan=plan, origin=Origin(kind="notes"), options=options, by=self._by)
+        proposed = e.PlanProposed(plan=plan, origin="submitted")
+        # Paused: an agent works on it, and nothing else executes it.
+        paused = e.RunPaused(reason=AGENT_KEEPS)
+        await journal.append(new.created(self._journals), proposed, paused, by=self._by)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
         """Changes title or steps; a step whose text stays keeps its status and notes."""
@@ -178,7 +193,7 @@ class PlanBook:
             same = [name for name in before if before[name] == text and name not in texts]
             texts[same[0] if same else next(fresh)] = text
         why = {step.id: step.why for step in old.steps}
-        await self._runs.propose(journal, _plan(plan_id, title or old.goal, texts, why))
+        await self._propose(journal, _plan(plan_id, title or old.goal, texts, why))
 
     async def mark(self, plan_id: str, index: int, status: str | None, notes: str | None) -> None:
         journal = await self._journal(plan_id)
@@ -186,9 +201,12 @@ class PlanBook:
         step = plan.steps[index]
         if notes is not None:
             steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
-            await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
+            await self._propose(journal, plan.replace(steps=tuple(steps)))
         if status and dialect.STATUSES[journal.run.steps[step.id].status] != status:
-            await self._runs.note(journal, step.id, _STEP_STATUSES[status])
+            state = journal.run.steps[step.id]
+            bodies = list(_events_to_reach(step.id, state, _STEP_STATUSES[status]))
+            if bodies:
+                await journal.append(*bodies, by=self._by, values=[None])
 
     async def resolve(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
         """Gives each step to an agent that there is: by its tag in any case, else to the first."""
@@ -203,16 +221,18 @@ class PlanBook:
             else:
                 steps.append(step)
         if tuple(steps) != plan.steps:
-            await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
+            await self._propose(journal, plan.replace(steps=tuple(steps)))
 
     async def remove(self, plan_id: str) -> None:
         """Deletes a plan; its journal stays."""
-        await self._runs.end(await self._journal(plan_id), _DELETED)
+        journal = await self._journal(plan_id)
+        end = e.RunFinished(status="cancelled", reason=_DELETED)
+        await journal.append(end, by=self._by)
 
     async def _journal(self, plan_id: str) -> Journal:
         """Returns the journal of a plan; a deleted plan that is made again is the next edition."""
         for edition in count(1):
-            journal = await self._runs.read(f"{NAME}:{edition}:{plan_id}")
+            journal = await self._read(f"{NAME}:{edition}:{plan_id}")
             if not _is_deleted(journal.run):
                 return journal
         raise AssertionError  # there is always a next edition
@@ -244,3 +264,21 @@ def _plan(plan_id: str, title: str, texts: Mapping[str, str], why: Mapping[str, 
     notes = [why.get(name, "") for name in texts]
     steps: list[Json] = [*dialect.plan_steps(texts, notes, references=False)]
     return Plan.model_validate({"id": plan_id, "goal": title, "steps": steps})
+
+
+def _events_to_reach(step: str, state: StepState, status: StepStatus) -> Iterator[e.AnyBody]:
+    """Yields the events that take a step from its present status to another."""
+    started = state.status in BEGUN
+    if state.status is not StepStatus.WAITING and not (
+        started and status is not StepStatus.WAITING
+    ):
+        if started:
+            yield e.StepCancelled(step=step, reason=Sentence("it was reset"))
+        yield e.StepReset(step=step, reason=Sentence("it was reset"))
+        started = False
+    if status in (StepStatus.RUNNING, StepStatus.DONE) and not started:
+        yield e.StepStarted(step=step)
+    if status is StepStatus.DONE:
+        yield e.StepDone(step=step, result=content_of(None).digest)
+    if status is StepStatus.FAILED:
+        yield e.StepFailed(step=step, error="", kind="person")

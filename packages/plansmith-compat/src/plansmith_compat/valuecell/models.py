@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 from uuid import uuid4
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -392,28 +392,10 @@ class TaskManager:
 
 
 class TaskService:
-    """The same for the other services of a program."""
+    """A manager for the other services of a program, with all of its methods."""
 
     def __init__(self, manager: TaskManager | None = None) -> None:
         self.manager = manager or TaskManager()
 
-    async def update_task(self, task: Task) -> None:
-        await self.manager.update_task(task)
-
-    async def get_task(self, task_id: str) -> Task | None:
-        return await self.manager.get_task(task_id)
-
-    async def start_task(self, task_id: str) -> bool:
-        return await self.manager.start_task(task_id)
-
-    async def complete_task(self, task_id: str) -> bool:
-        return await self.manager.complete_task(task_id)
-
-    async def fail_task(self, task_id: str, reason: str) -> bool:
-        return await self.manager.fail_task(task_id, reason)
-
-    async def cancel_task(self, task_id: str) -> bool:
-        return await self.manager.cancel_task(task_id)
-
-    async def cancel_conversation_tasks(self, conversation_id: str) -> int:
-        return await self.manager.cancel_conversation_tasks(conversation_id)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.manager, name)

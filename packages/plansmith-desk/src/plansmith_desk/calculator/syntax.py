@@ -12,6 +12,7 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith_desk.calculator import numbers as n
 from plansmith_desk.calculator.numbers import Num
+from plansmith_planner.language.numbers import in_signs
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
@@ -38,29 +39,7 @@ _KEYBOARD: Final = str.maketrans(
     | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)}
 )
 _MONEY: Final = re.compile(r"[$€£¥￥]|美元|欧元|英镑|日元|元|块钱|块")
-_AMOUNT: Final = r"(?<![\d,.])(\d[\d,.]*)"
-# How people write it, as the signs that are read; the longer ones first.
-_SPOKEN: Final = tuple(
-    (lazy_pattern(pattern, re.IGNORECASE), instead)
-    for pattern, instead in (
-        (r"(?<!\s)\s*+(?:等于(?:多少|几)?|是多少|=)\s*+\??\s*+$", ""),
-        (rf"百分之\s*{_AMOUNT}", r"\1%"),
-        (rf"{_AMOUNT}\s*万亿", r"(\1*10^12)"),
-        (rf"{_AMOUNT}\s*亿", r"(\1*10^8)"),
-        (rf"{_AMOUNT}\s*万", r"(\1*10^4)"),
-        (rf"{_AMOUNT}\s*的\s*平方根", r"sqrt(\1)"),
-        (r"(?<!\s)\s*+的?\s*+平方", "^2"),
-        (r"(?<!\s)\s*+的?\s*+立方", "^3"),
-        (rf"(?<!\s)\s*+的\s*+{_AMOUNT}\s*+次方", r"^\1"),
-        (r"根号", "√"),
-        (r"\bdivided\s+by\b|除以", "/"),
-        (r"\bmultiplied\s+by\b|乘以|乘上|乘", "*"),
-        (r"加上|加", "+"),
-        (r"减去|减", "-"),
-        (r"的", " of "),
-        (r"(?<=\d)\s*x\s*(?=\d)", "*"),
-    )
-)
+_ASKED: Final = lazy_pattern(r"(?<!\s)\s*+(?:等于(?:多少|几)?|是多少|=)\s*+\??\s*+$")
 
 
 def compute(text: str, values: Mapping[str, Value]) -> Num:
@@ -226,8 +205,7 @@ def _plain(text: str) -> str:
     if len(marks) > 1:
         raise ToolFailed(Sentence("two currencies are in one expression"))
     text = _MONEY.sub("", text)
-    for pattern, instead in _SPOKEN:
-        text = pattern.sub(instead, text)
+    text = in_signs(_ASKED.sub("", text)).replace("的", " of ")
     if "除" in text:
         hint = Sentence("write 除以: 100 除以 4 is 25")
         raise ToolFailed(Sentence("除 alone could be read both ways"), hint=hint)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith_desk.calculator.units import Unit, unit
 from plansmith_desk.model.prompt import Offered, Schema
+from plansmith_planner.language import phrases
 from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.numbers import CHINESE_UNITS, FIGURE, SCALES, SPELT, readings
 from plansmith_planner.language.words import folded, letters, spelling
@@ -22,24 +23,12 @@ _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
 _EXACT: Final = re.compile(r"[@/\\\d_]")  # in addresses, paths and numbers, which are no words
 _PROGRAMS: Final = ("sql", "arithmetic")  # their words and figures are not those of the request
 # Words that imply a date; "my last order" does not.
-_RELATIVE: Final = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|ago|since|\w+day|weekend|noon|midnight)\b"
-    r"|\b(?:next|this|last|past|coming)\s+(?:\w+\s+)?(?:day|night|week|month|year|quarter|hour"
-    r"|minute|morning|afternoon|evening|spring|summer|autumn|fall|winter|jan|feb|mar|apr|may|jun"
-    r"|jul|aug|sep|oct|nov|dec)\w*|\bin\s+(?:\d+|an?|one|two|three|half|the)\s+(?:\w+\s+)?"
-    r"(?:day|week|month|year|hour|minute|morning|afternoon|evening)s?\b"
-    r"|今|明天|明早|明晚|后天|昨|[上下本这]个?[周月]|周[一二三四五六日天]|星期|礼拜|现在|去年",
-    re.IGNORECASE,
-)
+_RELATIVE: Final = re.compile(phrases("relative_date"), re.IGNORECASE)
 _MOMENTS: Final = ("date", "time", "date-time")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-(\d\d)(?:[T ](\d\d):\d\d)?|(\d\d):\d\d")
 _HALF_DAY: Final = 12  # "at 6 pm" is 18:00
 # Arguments that are times of some kind: the clock is no value of any other.
-_WHEN: Final = re.compile(
-    r"date|time|day|when|start|end\b|begin|since|until|deadline|due|month|year|moment"
-    r"|(?:^|_)(?:at|on|from|to|by|before|after)$|日|时|期|月|年",
-    re.IGNORECASE,
-)
+_WHEN: Final = re.compile(phrases("time_argument"), re.IGNORECASE)
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _FREE_FROM: Final = 4  # with this many words a text may be rephrased
 

@@ -14,6 +14,7 @@ from plansmith.report.result_text import facts
 from plansmith.text import clip
 from plansmith_desk.model.answer_rules import Answer, Task, notes_of, rule_answer
 from plansmith_planner.context.documents import LexicalRanker, chunks
+from plansmith_planner.language import phrases
 from plansmith_planner.language.characters import HAN
 from plansmith_planner.language.numbers import MONTHS, WEEKDAYS
 from plansmith_planner.language.words import folded, terms
@@ -23,33 +24,16 @@ if TYPE_CHECKING:
     from plansmith_desk.model.model import LocalModel
 
 
-_NOTHING: Final = re.compile(
-    r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
-    re.IGNORECASE,
-)
+_NOTHING: Final = re.compile(phrases("denies"), re.IGNORECASE)
 # What a model says of texts that do not hold the answer.
-_NO_ANSWER: Final = re.compile(
-    r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b"
-    r"|\bno (?:information|mention|answer)\b|\bnot (?:mentioned|stated|given|said|specified)\b"
-    r"|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
-    re.IGNORECASE,
-)
+_NO_ANSWER: Final = re.compile(phrases("no_answer"), re.IGNORECASE)
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _FEW: Final = 4  # words that may be names
 _CHINESE: Final = re.compile(f"{HAN.pattern}|[，。、；]")
 # A person who asks for a text itself, not for what it says about something.
-_SHOW: Final = re.compile(
-    r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
-    r"(?!.*\b(?:who|whom|when|how|why|which|where|what|whether)\b)"
-    r"|(?:请|帮我)?(?:显示|读取|打开|查看|展示|读一下|看一下)[^？?谁几哪何]*(?:内容|文件|原文|全文|\.\w+)",
-    re.IGNORECASE,
-)
+_SHOW: Final = re.compile(phrases("asks_to_show"), re.IGNORECASE)
 # A person who wants to know something, besides what is to be done.
-_ASKS: Final = re.compile(
-    r"\b(?:who|whom|whose|when|where|why|which|what|how|tell me)\b|[?？]"
-    r"|谁|什么|哪|几|多少|怎么|告诉我",
-    re.IGNORECASE,
-)
+_ASKS: Final = re.compile(phrases("asks_to_know"), re.IGNORECASE)
 _QUOTED: Final = 400  # letters of a passage that is shown
 _MAX_QUOTED: Final = 3
 _SHORT_TEXT: Final = 600  # letters of a text beside the file that it was written to
@@ -285,12 +269,7 @@ ROOM: Final = 2400  # letters of results that an answer is made from
 _WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
 _BREAK: Final = "\n…\n"
 _MAX_BLOCK: Final = 500
-_SUMMARY_WORDS: Final = re.compile(
-    r"\b(?:summar\w+|overview|gist|outline|tl;?dr|recap|digest|key points|main points|highlights|"
-    r"in brief|what is .* about|what's .* about)\b|总结|概括|摘要|要点|归纳|概述|概要|简述|大意|"
-    r"主要内容|讲了什么|说了什么|写了什么|小结",
-    re.IGNORECASE,
-)
+_SUMMARY_WORDS: Final = re.compile(phrases("asks_for_summary"), re.IGNORECASE)
 
 
 def is_summary(request: str) -> bool:

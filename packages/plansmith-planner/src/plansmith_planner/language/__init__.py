@@ -24,3 +24,16 @@ def _word_lists() -> dict[str, frozenset[str]]:
         name, _, words = line.partition(":")
         found[name] = found.get(name, frozenset()) | {*words.split()}
     return found
+
+
+def phrases(name: str) -> str:
+    """Returns a pattern for what people say, of those that lie in this folder."""
+    return _phrases()[name]
+
+
+@cache
+def _phrases() -> dict[str, str]:
+    whole = "\n".join(lines("phrases.txt")).replace("\n  ", "")
+    return {
+        name: pattern for name, _, pattern in (each.partition(": ") for each in whole.split("\n"))
+    }

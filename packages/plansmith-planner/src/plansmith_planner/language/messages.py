@@ -7,53 +7,25 @@ from typing import Final
 
 from plansmith.lazy import lazy_pattern
 from plansmith.text import visible
-from plansmith_planner.language import word_list
+from plansmith_planner.language import phrases, word_list
 from plansmith_planner.language.verbs import ORDERS, ORDERS_ZH
 from plansmith_planner.language.yes_or_no import EDGE, MAX_YES
 
-_REJECTION: Final = lazy_pattern(
-    r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
-    r"|don['’]?t|do not|forget|never ?mind)\b"
-    r"(?:[\s,.!]*\b(?:thanks|thank you|please|do|run|execute|start|go ahead|it|this|that"
-    r"|the plan|this plan|not now|no|don['’]?t|do not|i)\b)*)"
-)
-_REJECTION_ZH: Final = lazy_pattern(
-    "(?:不|不要|不行|不可以|不用|不好|不同意|不批准|拒绝|取消|否|算了|驳回|停止|别)"
-    "(?:执行|运行|做|了|吧|谢谢|这个?计划|它|[\\s，。！,.!])*"
-)
-_WHY: Final = lazy_pattern(
-    r"(?:and |but |so |ok(?:ay)?[, ]+|hm+[, ]+)*"
-    r"(?:why\b|how come\b|what makes\b|where (?:does|do|did) .{1,80} come from"
-    r"|how did (?:you|it|we) (?:get|choose|pick|find|arrive|come)|for what reason|what for\b"
-    r"|on what (?:basis|grounds))|(?:那|但|可是|请问|你)*(?:为什么|为何|为啥|凭什么|怎么会|何以"
-    r"|什么原因|怎么(?:得出|选|算|来)|.{1,40}(?:是?从哪里?来的?|怎么来的|的?原因是什么|依据是什么))"
-)
-_QUESTION: Final = lazy_pattern(
-    r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
-    r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
-)
+_REJECTION: Final = lazy_pattern(phrases("rejection"))
+_REJECTION_ZH: Final = lazy_pattern(phrases("rejection_zh"))
+_WHY: Final = lazy_pattern(phrases("why"))
+_QUESTION: Final = lazy_pattern(phrases("question"))
 _CHANGE_VERBS: Final = {"add", "append", "put", "replace", "use"}  # of a plan, no new task
 _ORDER: Final = lazy_pattern(
     r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
     rf"(?:{'|'.join(sorted(ORDERS - _CHANGE_VERBS))}|(?:do )?(?:the )?same)\b"
     rf"|^(?:请|再|然后|现在|接着|帮我|给我|麻烦)*(?:{ORDERS_ZH})"
 )
-_CHANGE: Final = lazy_pattern(
-    r"\b(?:cheaper|faster|slower|shorter|longer|simpler|smaller|bigger|larger|earlier|later"
-    r"|sooner|better|safer|fewer|less|more|instead|without|rather|skip|leave out|drop|omit"
-    r"|remove|add|include|also|change|replace|use|don['’]?t|do not|not|only|another|different"
-    r"|other|swap|first|before|after|step)\b"
-    r"|便宜|更|换|改|不要|别|不用|去掉|删掉|加上?|增加|减少|只要?|另外|先|再|跳过|少|多"
-)
+_CHANGE: Final = lazy_pattern(phrases("change"))
 _MAX_WORDS: Final = 12  # each is looked for in every result
 _COMMON: Final = word_list("asking")
-_FAILED: Final = lazy_pattern(
-    r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
-)
-_ASKING: Final = lazy_pattern(
-    "为什么|为何|为啥|凭什么|怎么会|何以|什么|原因|请问|怎么|得出|从哪里?来|依据|结果|计划|步骤"
-    "|[你我他她它是的了吗呢选会要用这那个有在就都不到出来呀啊和与]"
-)
+_FAILED: Final = lazy_pattern(phrases("failure"))
+_ASKING: Final = lazy_pattern(phrases("asking"))
 _HAN_WORDS: Final = lazy_pattern("[\u4e00-\u9fff]{2,}")
 
 

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from plansmith.lazy import lazy_pattern
 from plansmith_planner.language import lines
 
 _ONE_TO_TWELVE: Final = (
@@ -43,6 +44,17 @@ HAN_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]
 # A number as texts write it, with any marks between its digits.
 FIGURE: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?")
+_SUMS: Final = tuple(
+    (lazy_pattern(words.replace("<number>", rf"(?<![\d,.])({DIGITS})"), re.IGNORECASE), written)
+    for words, _, written in (line.partition(" => ") for line in lines("sums.txt"))
+)
+
+
+def in_signs(text: str) -> str:
+    """Returns a sum with the words in it as the signs of the calculator."""
+    for words, written in _SUMS:
+        text = words.sub(written, text)
+    return text
 
 
 def readings(figure: str) -> list[Decimal]:

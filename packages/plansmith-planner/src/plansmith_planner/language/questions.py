@@ -14,7 +14,8 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
-from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, SCALES, unit_name
+from plansmith_planner.language import phrases
+from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, in_signs, unit_name
 
 Language = Literal["en", "zh"]
 STEP: Final = "find"  # the id of the step whose result the sentence refers to
@@ -38,47 +39,15 @@ def _result(field: str) -> str:
     return "{{" + f"{STEP}.{field}" + "}}"
 
 
-_LEAD: Final = lazy_pattern(
-    r"(?:what(?:'s| is| are| does)|how much (?:is|are)|calculate|compute|work out)"
-    r"(?: the (?:value|result) of)?\s+|(?:计算|算|求)(?:一下)?\s*|=\s*",
-    re.IGNORECASE,
-)
+_LEAD: Final = lazy_pattern(phrases("sum_lead"), re.IGNORECASE)
 _TAIL: Final = lazy_pattern(
     r"(?<!\s)(?:\s++equals?|\s*+(?:的(?:结果|值))?\s*+(?:是|等于|得)\s*+(?:多少|几)?)$",
     re.IGNORECASE,
 )
-# How people say it, and how the calculator writes it; the longer ones first.
-_IN_WORDS: Final = tuple(
-    (lazy_pattern(words, re.IGNORECASE), written)
-    for words, written in (
-        (rf"百分之\s?({DIGITS})", r"\1%"),
-        (r"(?:%|\bper ?cent\b)\s*of\s+", "% * "),
-        (r"\bper ?cent\b", "%"),
-        (r"\s?的\s?(?=\d[\d.]*\s?%)", " * "),
-        (rf"(?:the )?\b(square|cube) root of\s*({DIGITS})", r"\1(\2)"),
-        (rf"({DIGITS})\s?的平方根", r"square(\1)"),
-        (r"\bsquare(?=\()", "sqrt"),
-        (r"\bcube(?=\()", "cbrt"),
-        (r"根号", "√"),
-        (r"\bsquared\b|²|的?平方", "^2"),
-        (r"\bcubed\b|³|的?立方", "^3"),
-        (r"\bfactorial\b|的阶乘", "!"),
-        (r"\*\*|\bto the power(?: of)?\b", "^"),
-        (r"\bplus\b|加上|加", "+"),
-        (r"[−–]|\bminus\b|减去|减", "-"),
-        (r"[×·✕]|\btimes\b|\bmultiplied by\b|(?<=[\d)%\s])x(?=[\s\d(])|乘以|乘", "*"),
-        (r"÷|\bdivided by\b|除以", "/"),
-        (r"[$€£¥￥]", ""),
-    )
-)
-_SCALED: Final = lazy_pattern(rf"({DIGITS})\s?({'|'.join(SCALES)})(?![a-z])", re.IGNORECASE)
 _EXPRESSION: Final = lazy_pattern(rf"(?:(?>{DIGITS})|sqrt|cbrt|ln|mod|[-+*/^%!()√\s])++")
 _OPERATOR: Final = lazy_pattern(r"[-+*/^!√]|[a-z]")
 # An amount or an opinion; and dates, telephone numbers and phrases that only look like a sum.
-_NO_SUM: Final = lazy_pattern(
-    r"[-+]\d[\d.]*|\d{1,4}-\d{1,2}-\d{1,2}|\d{1,4}/\d{1,2}/\d{1,4}|\+?\d{1,3}-\d{3}-\d{3,4}"
-    r"|\d{3}-\d{4}|24[/x*]7|50[/-]50|[89]0/[12]0"
-)
+_NO_SUM: Final = lazy_pattern(phrases("no_sum"))
 _BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
 _MONEY: Final = lazy_pattern(r"[$€£¥￥]")
 _WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
@@ -94,9 +63,7 @@ def _arithmetic(text: str, language: Language) -> InstantCall | None:
     # What one currency is in another changes every day.
     if len(money) > 1 or unasked or _NO_SUM.fullmatch(core):
         return None
-    written = _SCALED.sub(lambda found: f"({found[1]} * {SCALES[found[2].lower()]})", core)
-    for pattern, sign in _IN_WORDS:
-        written = pattern.sub(sign, written)
+    written = in_signs(_MONEY.sub("", core))
     if not _EXPRESSION.fullmatch(written) or not _OPERATOR.search(written):
         return None
     value = "".join(money) + _result("text")
@@ -331,36 +298,10 @@ def _time(text: str, language: Language) -> InstantCall | None:
     return None
 
 
-_GREETING: Final = lazy_pattern(
-    r"(?:(?:hi|hello|hey|howdy|greetings|good (?:morning|afternoon|evening|day))"
-    r"(?:,? (?:there|all|everyone|plansmith|again|team))?"
-    r"(?:[,.!]? how are you(?: doing)?(?: today)?)?"
-    r"|how are you(?: doing)?(?: today)?"
-    r"|(?:你好|您好|嗨|哈喽|大家好|早上好|早安|早|上午好|中午好|下午好|晚上好|在吗)(?:[啊呀]|plansmith)?)"
-    r"\s*[!.?~！。？～]*",
-    re.IGNORECASE,
-)
-_THANKS: Final = lazy_pattern(
-    r"(?:(?:many |ok,? |great,? |perfect,? )?(?:thanks|thank you|thx|cheers)"
-    r"(?: (?:a lot|so much|very much|again|for (?:your|the) help|plansmith))?"
-    r"|(?:好的?[,，]?)?(?:非常|太|十分)?(?:谢谢|多谢|感谢)(?:你|您|啦|了|帮忙|你的帮助)?)\s*[!.~！。～]*",
-    re.IGNORECASE,
-)
-_FAREWELL: Final = lazy_pattern(
-    r"(?:(?:good)?bye(?: bye)?|see you(?: later| soon| tomorrow)?|good night|再见|拜拜|晚安|回头见)"
-    r"\s*[!.~！。～]*",
-    re.IGNORECASE,
-)
-_ABOUT: Final = lazy_pattern(
-    r"(?:(?:please |hi,? |hello,? )?(?:what (?:can|do|could) you do(?: for me| here)?"
-    r"|what are you(?: able to do| good at| for)?|who are you|how can you help(?: me)?"
-    r"|what can i (?:ask|do)(?: you)?(?: here| for)?|what is plansmith|help(?: me)?"
-    r"|what are your (?:abilities|capabilities|skills))"
-    r"|(?:你好?[,，]?)?(?:你|您)?(?:能|会|可以)(?:做|干|帮我做)?(?:些|点)?(?:什么|啥|哪些事)"
-    r"|(?:你|您)(?:是谁|是什么|有什么(?:功能|用)|能帮我(?:做)?什么)|(?:有什么|有哪些)功能|帮助|怎么用)"
-    r"\s*[!.?！。？]*",
-    re.IGNORECASE,
-)
+_GREETING: Final = lazy_pattern(phrases("greeting"), re.IGNORECASE)
+_THANKS: Final = lazy_pattern(phrases("thanks"), re.IGNORECASE)
+_FAREWELL: Final = lazy_pattern(phrases("farewell"), re.IGNORECASE)
+_ABOUT: Final = lazy_pattern(phrases("about"), re.IGNORECASE)
 # The beginning of a tool's name, and what it is good for in English and Chinese.
 _ABILITIES: Final = (
     (
@@ -412,22 +353,8 @@ def _abilities(tools: Collection[str], *, chinese: bool) -> str:
 
 
 _WIDE: Final = {0xFF01 + place: 0x21 + place for place in range(94)} | {0x3000: 0x20}
-_OPENING: Final = re.compile(
-    r"(?:please|pls|hey|hi|hello|ok|okay|so|quick question|plansmith|(?:can|could|would) you"
-    r"(?: please)?(?: (?:quickly )?(?:tell me|calculate|compute|work out|convert(?=\s)))?"
-    r"|(?:do|would) you (?:happen to )?know|tell me|let me know|i(?:'d| would) like to know"
-    r"|i (?:want|need) to know|any idea"
-    r"|请问(?:一下)?|请(?:你|您)?|麻烦(?:你|您)?|劳驾|你好|您好|(?:你|您)?能不能|可以"
-    r"|(?:你|您)?知道|(?:你|您)?(?:能|可以)?(?:帮我|帮忙|给我|替我|告诉我)(?:看看|查一下|看一下|说一下)?"
-    r"|我想知道|想问(?:一下)?|问一下|查一下)"
-    r"(?:\s*[,:，：]\s*|\s+|(?<=[\u4e00-\u9fff]))",
-    re.IGNORECASE,
-)
-_CLOSING: Final = re.compile(
-    r"(?<!\s)(?:\s*+(?:[,，]?\s*+(?:please|pls|thanks|thank you|谢谢(?:你|您)?|多谢)|[?.。？！=])"
-    r"|(?<![\d)])!|[呢呀啊哦])$",
-    re.IGNORECASE,
-)
+_OPENING: Final = re.compile(phrases("opening"), re.IGNORECASE)
+_CLOSING: Final = re.compile(phrases("closing"), re.IGNORECASE)
 # "(tell me) what time it is", as the question itself.
 _INDIRECT: Final = (
     (

@@ -14,6 +14,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timed_plans import timing_of
 from plansmith.plan.timing import Timing, require_valid_timing
+from plansmith_planner.language import phrases
 from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.clock import (
     CHINESE_CLOCK,
@@ -26,18 +27,9 @@ from plansmith_planner.language.clock import (
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 
 Match = re.Match[str]
-_CONFIRMED: Final = re.compile(
-    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
-    r"|(?:schedule )?confirmed)\b[.!]?"
-    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
-    re.IGNORECASE,
-)
+_CONFIRMED: Final = re.compile(phrases("schedule_confirmed"), re.IGNORECASE)
 _EDGES: Final = " \t\r\n,;:，、；：-–—"
-_QUESTION: Final = re.compile(
-    r"^\s*(?:what|which|who|whom|whose|why|how|when|where|is|are|do|does|did|can|could)\b"
-    r"|[?？吗呢]\s*$",
-    re.IGNORECASE,
-)
+_QUESTION: Final = re.compile(phrases("schedule_question"), re.IGNORECASE)
 
 
 class Recurrence(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Final
 
 from plansmith.check.names import words
 from plansmith.lazy import lazy_pattern
-from plansmith_planner.language import word_list
+from plansmith_planner.language import phrases, word_list
 from plansmith_planner.language.characters import READ_BY_RULES
 
 _READING: Final = word_list("reading")
@@ -15,17 +15,9 @@ _ACTING: Final = word_list("acting")
 _READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "列出", "分析")
 # How a person begins an order.
 ORDERS: Final = word_list("orders")
-ORDERS_ZH: Final = (
-    "查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
-    "|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样"
-)
+ORDERS_ZH: Final = phrases("orders_zh")
 # What words alone cannot do, at the beginning of a clause in English and anywhere in Chinese.
-_CHANGES: Final = lazy_pattern(
-    r"(?:^|[.!?;,:]\s|\b(?:and|then|please|you)\s)[ \t]?"
-    r"(?:book|buy|cancel|delete|e-?mail|forward|move|order|pay|purchase|refund|rename|reserve|save"
-    r"|send|transfer)\s|保存|另存|发送|发邮件|转发|重命名|删除|删掉|预订|订购|购买|支付|转账|退款",
-    re.IGNORECASE | re.MULTILINE,
-)
+_CHANGES: Final = lazy_pattern(phrases("orders_change"), re.IGNORECASE | re.MULTILINE)
 
 
 def orders_change(text: str) -> bool:

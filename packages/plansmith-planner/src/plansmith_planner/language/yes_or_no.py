@@ -6,37 +6,18 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from plansmith_planner.language import phrases
+
 # The patterns are compiled when they are first used.
 MAX_YES = 60
 EDGE = " \t\r\n.,!;:。，！；：、\"'“”‘’`*"
-YES = (
-    r"(?>(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
-    r"|confirm(?:ed)?|approved?|accept(?:ed)?|allow(?:ed)?|proceed|go(?: ahead| on| for it)?"
-    r"|do it|do so"
-    r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
-    r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
-    r"|it|i|with|and|to me|all|true|certainly|of course)(?![a-z])[\s,.!]*)+"
-    r"|(?>是的?|好的?|行|可以|同意|批准|允许|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样"
-    r"|请|吧"
-    r"|了|这个?计划|按计划|我|对|嗯|当然|去做|做吧|[\s，。！,.!])+"
-)
-SIGN_OF_YES = (
-    r"\b(?:y\b|yes|yep|yeah|ok|okay|sure|confirm|approve|accept|allow|proceed|go|do it|run|start"
-    r"|execute"
-    r"|continue|carry on|lgtm|good|fine|agree|true|certainly|of course)"
-    r"|是|好|行|可以|同意|批准|允许|确认|没问题|执行|开始|继续|运行|当然"
-)
-NO = (
-    r"(?:no|n|nope|nah|not|never|don['’]?t|do not|false|stop|cancel|abort|reject|refuse|decline"
-    r"|deny)\b|[否不别勿]|取消|拒绝|停"
-)
+YES = phrases("yes")
+SIGN_OF_YES = phrases("sign_of_yes")
+NO = phrases("no")
 # Anywhere in an option: what it stands for is to leave something, at least for now.
-NOT_NOW = (
-    r"\b(?:no|not|never|dont|stop|cancel|abort|reject|refuse|decline|deny|skip|leave|keep|later"
-    r"|wait|without)\b|n['’]t\b|[否不别勿]|取消|拒绝|停|算了|跳过|保留|以后|稍后|等"
-)
+NOT_NOW = phrases("not_now")
 # In a question that asks for something else than a yes.
-WHAT = r"\b(?:how|which|what|who|whom|whose|when|where|why)\b|多少|哪|什么|谁|几|怎么|如何|何时"
+WHAT = phrases("asks_else")
 
 
 def is_yes(text: str) -> bool:

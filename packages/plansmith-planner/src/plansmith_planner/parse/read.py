@@ -262,91 +262,41 @@ def _bare(text: str) -> Json:
     return values[0] if len(values) == 1 else values
 
 
-# Where a list of steps begins, or an object that has one.
+# Where the list of steps begins: behind its name, or alone.
 _STEPS: Final = re.compile(
-    r"(?:[\"']|[{,]\s*+)(?:steps|plan|tasks|execution_plan|calls)[\"']?\s*+:\s*+\Z"
+    r"(?:\"(?:steps|plan|tasks|execution_plan|calls)\"\s*+:|\A|```\w*+)\s*+\[(?=\s*\{)"
 )
-_START: Final = re.compile(
-    r"(<(?:think|thinking|reasoning|thought)>)|\{|\[(?=\s*\{)", re.IGNORECASE
+_THOUGHT: Final = re.compile(
+    r"<(think|thinking|reasoning|thought)>(?:.*</\1>|.*)", re.IGNORECASE | re.DOTALL
 )
-_THOUGHT_END: Final = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-# What needs no look, outside of strings and inside.
-_SKIPPED: Final = {
-    "": re.compile(r"[\w\s.+:,-]*+"),
-    '"': re.compile(r"(?:[^\"\\]|\\[\s\S])*+"),
-    "'": re.compile(r"(?:[^'\\]|\\[\s\S])*+"),
-}
-_KEPT: Final = 60  # characters in which a mark may have begun, or a key
+_LONGEST: Final = 50_000  # letters in which the list has to begin, or a step has to end
 
 
 class JsonStream:
     """Returns each step as soon as its text is complete.
 
-    It follows strings and brackets only. At anything else, such as a comment, it gives up: the
-    whole text is read when it has ended.
+    It reads exact JSON only: of any other text nothing is known before it has ended.
     """
 
     def __init__(self) -> None:
-        self._text = ""  # from the step that has begun, or from a little before what is not read
-        self._at = 0
-        self._thinking = self._over = False
-        self._quote = self._open = ""  # that of the string, and the brackets, that are open
-        self._way = 0  # how many of the brackets lead to the steps
-        self._step_at = -1
+        self._text = ""  # what is not read yet
+        self._is_listed = False  # whether the list of steps has begun
 
     def feed(self, piece: str) -> list[dict[str, Json]]:
         """Adds the next piece of text; returns the steps that it completes."""
+        self._text += piece if len(self._text) < _LONGEST else ""
         found: list[dict[str, Json]] = []
-        self._text += "" if self._over else piece
-        while not self._over and (sign := self._next()):
-            if sign in "{[":
-                self._opens(sign)
-            elif sign in "}]":
-                self._closes(sign, found)
-        gone = max(self._at - _KEPT, 0) if self._step_at < 0 else self._step_at
-        self._text, self._at = self._text[gone:], self._at - gone
-        self._step_at = min(self._step_at, 0)
-        return found
-
-    def _next(self) -> str:
-        """Returns the next bracket or quote; empty if it is not there yet."""
-        if self._thinking or not self._open:
-            pattern = _THOUGHT_END if self._thinking else _START
-            found = pattern.search(self._text, self._at)
-            self._at = found.end() if found else max(self._at, len(self._text) - _KEPT)
-            thought = found is not None and (self._thinking or bool(found[1]))
-            self._thinking ^= thought
-            return "" if found is None else "<" if thought else found[0]
-        skipped = _SKIPPED[self._quote].match(self._text, self._at)
-        self._at = skipped.end() if skipped else self._at
-        sign = self._text[self._at : self._at + 1]
-        if sign in ("", "\\"):
-            self._over = bool(sign) and not self._quote
-            return ""
-        self._at += 1
-        if self._quote or sign in "\"'":
-            self._quote = "" if self._quote else sign
-        self._over = sign not in "{}[]\"'"
-        return sign
-
-    def _opens(self, bracket: str) -> None:
-        here, start = len(self._open) == self._way, self._at - 1
-        named = here and _STEPS.search(self._text, max(start - _KEPT, 0), start)
-        if not self._open or (named and self._open[-1] == "{"):
-            self._way = len(self._open) + 1
-        elif here and self._open[-1] + bracket == "[{":
-            self._step_at = start
-        self._open += bracket
-
-    def _closes(self, bracket: str, found: list[dict[str, Json]]) -> None:
-        kind, self._open = self._open[-1], self._open[:-1]
-        ends_list = kind == "[" and len(self._open) < self._way
-        self._over = ends_list or kind + bracket not in ("{}", "[]")
-        if not self._over and self._step_at >= 0 and len(self._open) == self._way:
+        if "{" in piece and not self._is_listed:
+            plain = _THOUGHT.sub("", self._text)
+            if start := _STEPS.search(plain):
+                self._is_listed, self._text = True, plain[start.end() :]
+        while "}" in piece and self._is_listed:
+            rest = self._text.lstrip(" \t\r\n,")
             try:
-                value = read_json(self._text[self._step_at : self._at])
-            except UnreadableText:  # nested too deeply
-                value = None
-            found += [value] if isinstance(value, dict) else []
-            self._step_at = -1
-        self._way = min(self._way, len(self._open))
+                value, end = _DECODER.raw_decode(rest)
+            except (ValueError, RecursionError):
+                break
+            self._text = rest[end:]
+            step = _scrubbed(value, rest[:end])
+            found += [step] if isinstance(step, dict) else []
+        return found

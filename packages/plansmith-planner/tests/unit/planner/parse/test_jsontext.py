@@ -193,11 +193,9 @@ def test_a_step_is_reported_with_its_last_brace(key: str) -> None:
         json.dumps(STEPS),
         "Here is [1] the plan:\n```json\n" + json.dumps({"steps": STEPS}, indent=2) + "\n```",
         '<think>maybe {"steps": [{"id": "no"}]}</think>' + json.dumps({"steps": STEPS}),
-        "plan = " + repr({"steps": STEPS}),
-        "{steps: " + json.dumps(STEPS)[:-1] + ",]}",
         json.dumps({"plan": {"goal": "g", "steps": STEPS}}),
     ],
-    ids=["array", "fence", "thought", "python", "bare keys", "wrapper"],
+    ids=["array", "fence", "thought", "wrapper"],
 )
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_texts_as_models_write_them_stream(text: str, size: int) -> None:
@@ -205,7 +203,7 @@ def test_texts_as_models_write_them_stream(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"answer": "hello {"}', "no plan at all.", '{"steps": [/* {"id": "a"} */]}']
+    "text", ['{"answer": "hello {"}', "{steps: [{'id': 'a'}]}", '{"steps": [/* {"id": "a"} */]}']
 )
-def test_a_text_without_steps_reports_nothing(text: str) -> None:
+def test_a_text_without_steps_in_exact_json_reports_nothing(text: str) -> None:
     assert fed(text) == []
