@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,11 @@ from tests import forked
 from plansmith import AgentSpec, Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call
+from plansmith.testing import ScriptedModel
+from plansmith_planner.settings import PlannerSettings
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
 
 
 class Member:

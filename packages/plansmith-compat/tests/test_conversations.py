@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 from tests.valuecell.test_conversations import HAND, HELLO
-from tests.valuecell.test_planner import (
-    NO_TRIAGE,
-    answer,
-    asked,
-    orchestrator,
-    send,
-    smith_of,
-    task,
-)
+from tests.valuecell.test_planner import answer, asked, orchestrator, send, smith_of, task
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, Refused
@@ -31,7 +23,6 @@ from plansmith_compat.valuecell import SuperAgent, UserInput, UserInputMetadata
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.threads.entries import ThreadMessage
 
-Script = Callable[..., ScriptedModel]
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
 ASKS = {"decision": "ask", "reason": "", "query": "", "answer": "Which market?"}
 REPORT = "It is large [step:s1]."

@@ -14,6 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from lab.bench import dialects as bench
 from lab.bench.dialects import measure, plan_of, table, trip
+from tests.commands import Cli
 from tests.property.strategies import JSON, TEXT, plans
 from tests.servers.model_server import ModelServer, Reply
 
@@ -23,7 +24,6 @@ from plansmith.formats.native import read_plan
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
 from plansmith.plan.steps import RULES
-from plansmith_cli.main import main
 from plansmith_compat.spring.dialects import write_as
 from plansmith_planner.dialect import Reading, Writing, dialect, dialect_names, recognise
 from plansmith_planner.model_calls import prompt_text
@@ -235,8 +235,6 @@ def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 # The command line
 
-Told = tuple[int, str, str]
-Cli = Callable[..., Told]
 TOOLS = '''
 from plansmith import tool
 
@@ -255,17 +253,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'runs.db'}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
-
-    def run(*words: str) -> Told:
-        capsys.readouterr()
-        try:
-            code = main(list(words))
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return run
+    return Cli(capsys)
 
 
 def write(name: str, value: Any) -> str:
@@ -281,37 +269,27 @@ def test_a_foreign_plan_is_imported_and_exported_again(cli: Cli) -> None:
         assert (code, err) == (0, "")
         write("plan.json", out)
         assert read_plan(out).steps
-    code, out, err = cli("convert", "plan.json", "--to", "sage")
+    code, out, err = cli("convert plan.json --to sage")
     assert (code, json.loads(out), err) == (0, SAGE, "")
-    code, out, err = cli("convert", "plan.json", "--to", "openmanus")
-    assert (code, len(json.loads(out)["steps"])) == (0, 2)
-    assert "PS017" in err
+    told = cli("convert plan.json --to openmanus", code=0, err="PS017")
+    assert len(json.loads(told.out)["steps"]) == 2
 
 
 def test_import_reads_what_a_model_wrote_and_says_what_it_cannot_use(cli: Cli) -> None:
     source = write("said.txt", f"Sure! ```json\n{json.dumps([*SAGE, 'and so on'])}\n```")
-    code, out, err = cli("convert", source, "--from", "sage", "--to", "yaml")
-    assert code == 3
-    assert "look" in out
-    assert "PS014" in err
-    code, out, err = cli("convert", write("words.txt", "just words"))
-    assert (code, out) == (3, "")
-    assert "plan" in err
-    code, _, err = cli("convert", source, "--from", "esperanto")
-    assert code == 2
-    assert "esperanto" in err
+    cli("convert", source, "--from", "sage", "--to", "yaml", code=3, out="look", err="PS014")
+    assert cli("convert", write("words.txt", "just words"), code=3, err="plan").out == ""
+    cli("convert", source, "--from", "esperanto", code=2, err="esperanto")
 
 
 def test_a_run_is_exported_with_what_came_of_it(cli: Cli) -> None:
     write("plan.json", NATIVE)
-    assert cli("run", "plan.json", "--tools", "tools.py", "--no-input")[0] == 0
-    code, out, _ = cli("convert", "last", "--to", "sage")
-    exported = json.loads(out)
-    assert code == 0
+    cli("run plan.json --tools tools.py --no-input", code=0)
+    exported = json.loads(cli("convert last --to sage", code=0).out)
     assert exported["observations"][0]["result"] == {"name": "Oslo"}
     assert "Oslo" in exported["answer"]
-    code, out, _ = cli("convert", "last", "--to", "openmanus")
-    assert json.loads(out)["step_statuses"] == ["completed", "completed"]
+    exported = json.loads(cli("convert last --to openmanus").out)
+    assert exported["step_statuses"] == ["completed", "completed"]
 
 
 def test_plan_drafts_in_a_dialect_and_prints_it(cli: Cli) -> None:
@@ -320,9 +298,7 @@ def test_plan_drafts_in_a_dialect_and_prints_it(cli: Cli) -> None:
     with ModelServer(Reply(triage), Reply(drafted)).in_thread() as url:
         model = ("--model", "openai:test", "--base-url", url)
         words = ("plan", "look at Oslo", "--dialect", "sage", "--tools", "tools.py", *model)
-        code, out, err = cli(*words)
-    assert code == 0, err
-    assert json.loads(out) == SAGE
+        assert json.loads(cli(*words, code=0).out) == SAGE
 
 
 _RULES: dict[str, Json] = {

@@ -2,8 +2,9 @@
 
 The table of a row is its kind: fact; decision (where its documents and its code disagree, or where
 we chose); defect (not inherited); wish (of its authors or users); shape (of its plans); document
-(an example of its own documents). `decision` says why something is not as there; the page of docs/
-for people who come from there tells it too. Tests may be in any package, so only names count.
+(what an example of its own documents shows). `decision` says why something is not as there; the
+page of docs/ for people who come from there tells it too. Tests may be in any package, so only
+names count.
 """
 
 from __future__ import annotations
@@ -65,8 +66,3 @@ def test_every_fact_of_a_system_has_a_test_and_no_test_of_it_stands_alone(
     assert len(kinds["fact"]) == count
     assert [row for row in kinds["fact"] if not row["tests"]] == []
     assert names_in(HERE / system) - named(*ALL) == set()
-
-
-def test_every_example_of_a_document_is_named() -> None:
-    examples = _TEST.findall((HERE / "test_documents.py").read_text(encoding="utf-8"))
-    assert {*examples} - named(*ALL) == set()

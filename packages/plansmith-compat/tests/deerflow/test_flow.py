@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.members import Member, run_page
+from tests.members import Member, Script, run_page
 from tests.servers.model_server import ModelServer, Reply, Request
 
 from plansmith import RunStatus
@@ -29,7 +28,6 @@ from plansmith_planner import model
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.dialect import dialect, recognise
 
-Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {
     "need_web_search": True,
     "title": "Market",

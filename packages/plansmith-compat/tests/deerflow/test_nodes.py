@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.deerflow.test_flow import drafted
-from tests.members import Member
+from tests.members import Member, Script
 from tests.servers.model_server import ModelServer, Reply
 
 import plansmith_planner
@@ -36,7 +36,6 @@ from plansmith_compat.deerflow import (
 from plansmith_compat.deerflow.llms import AIMessage, HumanMessage, get_message_content
 from plansmith_planner import model
 
-Script = Callable[..., ScriptedModel]
 END = "__end__"
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -66,22 +65,6 @@ def test_the_planner_node_gives_the_plan_to_the_person(scripted: Script) -> None
     [message] = found.update["messages"]
     assert (message.name, message.content) == ("planner", found.update["current_plan"])
     assert found.update["research_topic"] == "the AI market"
-
-
-@pytest.mark.parametrize(
-    ("plan", "goto"),
-    [
-        (drafted(has_enough_context=True), "reporter"),
-        (drafted(step(execution_res="42"), has_enough_context=True), "reporter"),
-        (drafted(step(), has_enough_context=True), "research_team"),
-    ],
-)
-def test_the_planner_node_with_enough_context_asks_nobody(
-    scripted: Script, plan: dict[str, Any], goto: str
-) -> None:
-    found = planner_node(asked(), config_of(scripted(plan)))
-    assert found.goto == goto
-    assert isinstance(found.update["current_plan"], Plan)
 
 
 @pytest.mark.parametrize(("iterations", "goto"), [(0, END), (1, "reporter"), (3, "reporter")])

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.members import Script
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
 from plansmith_compat.openmanus.dialect import DIALECT
 from plansmith_compat.openmanus.tool import PlanningResult
 from plansmith_planner.dialect import dialect
-
-Script = Callable[..., ScriptedModel]
 
 
 async def done(tool: PlanningTool, command: str, **given: Any) -> str:

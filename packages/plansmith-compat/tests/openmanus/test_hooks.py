@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +12,13 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.members import Script
 from tests.openmanus.test_flow import Worker, made
 
 from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, AgentState, PlanningFlow, PlanningTool
-
-Script = Callable[..., ScriptedModel]
 
 
 class PlanningLLM:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import run_page
+from tests.members import Script, run_page
 from tests.servers.model_server import ModelServer, Reply
 
 from plansmith.errors import ModelFailed
 from plansmith.ports import Usage
-from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith.testing import Answer, MemoryStore
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, Message, PlanningTool, ToolResult
-
-Script = Callable[..., ScriptedModel]
 
 
 async def tool_with(*steps: str, **options: Any) -> PlanningTool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.plan.timing import make_timing
 from plansmith.ports import Call, ChatModel, Delta, Prompt
-from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
+from plansmith.testing import Answer, MemoryStore
 from plansmith_compat.spring import (
     JManus,
     PlanningTool,
@@ -28,8 +27,6 @@ from plansmith_compat.spring import (
 from plansmith_planner.dialect import dialect
 from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 INPUTS: dict[str, Json] = {"product": "bolts"}
 LOOK, LOOKED = "[BROWSER_AGENT] look", "look for bolts"
 TEMPLATE: dict[str, Any] = {
@@ -269,38 +266,6 @@ async def test_stop_status_details_and_deletion_of_a_run() -> None:
     assert {each.run for each in await store.news(position)} == {kept.id}
 
 
-async def test_a_form_with_a_time_limit_ends_in_no_answer_and_never_in_a_choice() -> None:
-    clock = FakeClock()
-    smith = Plansmith(clock=clock)
-    form = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-    ask = {"id": "form", "question": "Where?", "answer_schema": form, "timeout_s": 60.0}
-    run = await smith.run((await smith.submit(Plan.model_validate({"steps": [ask]}))).id)
-    assert run.status is RunStatus.ASKING
-    with pytest.raises(Refused, match="does not fit"):
-        await smith.answer(run.id, "form", {"town": "Oslo"})
-    await clock.advance(61)
-    run = await smith.run(run.id)
-    assert run.steps["form"].error == "nobody answered in time"
-    assert run.steps["form"].result is None
-
-
-async def test_schedules_are_made_read_changed_removed_and_run_now() -> None:
-    looks = browser()
-    jmanus = manus(looks, Slow(free=True), clock=FakeClock())
-    await jmanus.templates.save(TEMPLATE)
-    plan, schedules = await jmanus.templates.plan("prices", INPUTS), jmanus.smith.schedules
-    timing = make_timing(cron="30 9 * * MON-FRI")
-    made = await schedules.create(timing=timing, plan=plan, approve=plan.hash, by="ada")
-    assert [each.id for each in await schedules.all()] == [made.id]
-    changed = await schedules.change(made.id, timing=make_timing(cron="0 10 * * *"))
-    assert changed.timing.cron == "0 10 * * *"
-    await schedules.fire_now(made.id)
-    await schedules.carried()
-    assert looks.tasks == [LOOKED]
-    await schedules.remove(made.id)
-    assert await schedules.all() == []
-
-
 # Templates
 
 
@@ -310,13 +275,16 @@ async def test_templates_have_versions_and_places_and_run_with_parameters() -> N
     first = await templates.save(TEMPLATE, by="ada")
     assert (first.name, first.version) == ("prices", 1)
     assert (await templates.save(TEMPLATE)).version == 1
-    other = TEMPLATE | {"steps": [*TEMPLATE["steps"], "[BROWSER_AGENT] save"]}
+    save = {"stepRequirement": "save", "agentName": "BROWSER_AGENT"}
+    other = TEMPLATE | {"steps": [*TEMPLATE["steps"], save]}
     assert (await templates.save(other)).version == 2
     versions: Any = await templates.versions("prices")
     assert [each["version"] for each in versions] == [1, 2]
     assert await templates.parameters("prices@1") == ["product"]
-    run = await templates.run("prices@1", {"product": "{{s1}} bolts"})
+    given: dict[str, Json] = {"product": "{{s1}} bolts"}
+    run = await templates.run("prices@1", given)
     assert run.status is RunStatus.DONE
+    assert run.plan == await templates.plan("prices@1", given)
     assert looks.calls == [("look for {{s1}} bolts", {})]
     assert slow.calls[0][1]["terminate_columns"] == "name, price"
 

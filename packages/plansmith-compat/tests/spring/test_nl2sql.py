@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 from tests.servers.model_server import ModelServer, Reply
 
 import plansmith_planner
@@ -26,8 +25,6 @@ from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
 from plansmith_planner.dialect import dialect
 from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 QUESTION, REWRITTEN = "and by city?", "How do the orders of 2025 differ by city?"
 SAY = {"summary_and_recommendations": "say how they differ"}
 NO = {"feedback": False, "feedback_content": "leave out the smallest"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.members import Member
+from tests.members import Member, Script
 from tests.spring.test_jmanus import TEMPLATE
 from tests.spring.test_nl2sql import GOOD, drafted, step
 
@@ -21,15 +21,13 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer
 from plansmith_cli.teams import CALLS_AT_ONCE
 from plansmith_compat.spring import HumanFeedbackNode, deepresearch, keys
 from plansmith_compat.spring.dialects import shape_for, shape_of
 from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
 from plansmith_server.report_page import to_html
-
-Script = Callable[..., ScriptedModel]
 
 
 def research(*kinds: str, **fields: Any) -> dict[str, Any]:

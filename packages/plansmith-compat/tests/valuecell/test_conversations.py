@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.members import Member, run_page
+from tests.members import Member, Script, run_page
 from tests.servers.model_server import ModelServer, Reply, Request
 from tests.valuecell.test_planner import (
-    Script,
     answer,
     asked,
     nobody,

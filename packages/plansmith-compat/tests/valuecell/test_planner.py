@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 from tests.servers.a2a_desk import Desk
 from tests.waiting import until
 
@@ -30,8 +29,6 @@ from plansmith_connect.a2a.agent import connect
 from plansmith_planner.dialect import dialect, recognise
 from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 SKILL = Skill(
     name="Price watch", description="Monitors prices", examples=("Watch AAPL",), tags=("alerts",)
 )
@@ -105,6 +102,16 @@ async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called() -> Non
     assert (only.title, only.query, only.agent_name) == ("Run Strategy", "trade it", "Strategy")
     assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
     assert worker.tasks == ["trade it"]
+
+
+@pytest.mark.parametrize("query", ["What was Tesla's revenue?", "Go on", "daily at 9: {{x}}"])
+async def test_a_request_to_a_named_agent_passes_through_unchanged(
+    scripted: Script, query: str
+) -> None:
+    plan = await planned(smith_of(scripted()), asked(query, target="Research"))
+    [only] = plan.tasks
+    assert (only.query, only.agent_name, plan.guidance_message) == (query, "Research", None)
+    assert only.pattern is vc.TaskPattern.ONCE
 
 
 async def test_pending_questions_are_kept_by_conversation_and_answered_once(

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 from tests.valuecell.test_planner import (
-    NO_TRIAGE,
-    Script,
     answer,
     asked,
     nobody,
@@ -32,7 +30,6 @@ from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import PlanService, RemoteConnections, TaskPattern
 from plansmith_planner.dialect import dialect
-from plansmith_planner.settings import PlannerSettings
 
 HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
 DAILY = {"pattern": "recurring", "schedule_config": {"daily_time": "09:30"}}
@@ -274,49 +271,14 @@ async def test_a_hostile_model_cannot_schedule_what_nobody_confirmed() -> None:
     assert await smith.schedules.all() == []
 
 
-# Whatever a model repeats, a plan that refuses or has an unreadable schedule is never run instead
-
-
-UNREADABLE: list[Any] = [
-    {"interval_minutes": "soon"},
-    {"daily_time": "25:99"},
-    {"cron": "0 9 * * *"},
-    {"daily_time": "09:00", "weekdays": ["Mon"]},
-    "every morning",
-]
-
-
-def refused(config: Any, *, adequate: Any = False) -> dict[str, Any]:
-    task = {"title": "Pay", "query": "pay", "agent_name": "desk", "pattern": "recurring"}
-    tasks = [task | {"schedule_config": config}]
-    return {"tasks": tasks, "adequate": adequate, "reason": "no account is named"}
-
-
-@pytest.mark.parametrize(
-    ("adequate", "fallback"),
-    [(False, "reply"), ("not yet", "three_steps"), (True, "none"), (True, "three_steps")],
-)
-@pytest.mark.parametrize("config", UNREADABLE, ids=map(str, UNREADABLE))
-async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_model_repeats_it(
-    scripted: Script, config: Any, adequate: Any, fallback: str
-) -> None:
-    desk, repairs = Member("desk"), 2
-    given = {"triage": False, "repairs": repairs, "fallback": fallback}
-    model = scripted(*[refused(config, adequate=adequate)] * (repairs + 1))
-    smith = Plansmith(model=model, agents=[desk], settings=PlannerSettings.model_validate(given))
-    planned = await smith.plan("pay every morning", dialect="valuecell")
-    if not planned.status.over:
-        await smith.runs.run(planned.id)
-    run = await smith.get(planned.id)
-    assert "pay" not in desk.tasks
-    assert run.status is not RunStatus.DONE or fallback == "three_steps"
-
-
 async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
     scripted: Script,
 ) -> None:
-    good = refused({"daily_time": "09:00"}, adequate=True)
-    model = scripted(refused("every morning", adequate=True), good)
+    def daily(**more: Any) -> dict[str, Any]:
+        config = {"daily_time": "09:00", **more}
+        return answer(task("desk", pattern="recurring", schedule_config=config))
+
+    model = scripted(daily(weekdays=["Mon"]), daily())
     run = await smith_of(model, Member("desk")).plan("pay every morning", dialect="valuecell")
     assert run.plan is not None
     assert run.plan.schedule is not None

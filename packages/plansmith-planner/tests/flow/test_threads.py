@@ -254,12 +254,16 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
     await done(smith, thread, "Find a flight")
     follow = await begun(thread, "What does it cost?")
     run = await smith.runs.run(follow.id)
-    assert desk.count("book") == 0
     assert run.status is RunStatus.REVIEWING
     planned = model.texts(PlanBrief)[-1]
     mark = planned.partition('title="results of earlier messages"')[0].rpartition("<data-")[2]
     fenced = planned.index("book 666"), planned.index(f"</data-{mark.strip()}>")
     assert fenced[0] < fenced[1]
+    await smith.cancel(run.id, by="ann")
+    for again in (smith.rerun, smith.retry):
+        repeated = await again(run.id, by="ann")
+        assert (await smith.runs.run(repeated.id)).status is RunStatus.REVIEWING
+    assert desk.count("book") == 0
 
 
 async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:

@@ -133,12 +133,16 @@ async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> 
         plan(
             step("a"),
             {"id": "q", "question": "Which of {{a.list}}?", "options": ["x", "y"]},
+            {"id": "n", "question": "How many?", "answer_schema": {"type": "integer"}},
             step("b", inputs={"which": "{{q}}"}),
         ),
     )
     assert run.status is RunStatus.ASKING
     assert run.questions["q"].text == "Which of [1, 2, 3]?"
-    assert statuses(run) == {"a": "done", "q": "asking", "b": "waiting"}
+    assert statuses(run) == {"a": "done", "q": "asking", "n": "asking", "b": "waiting"}
+    with pytest.raises(Refused, match="does not fit"):
+        await app.answer(run.id, "n", "many")
+    await app.answer(run.id, "n", 3)
     with pytest.raises(Refused, match="not one of"):
         await app.answer(run.id, "q", "z")
     await app.answer(run.id, "q", "y")

@@ -4,62 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from tests.commands import Cli
+from tests.servers.a2a_desk import Desk
+from tests.servers.kit import FOLDER
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith_cli.tool_lists import read_tools
-
-# By hand: the command starts it five times, and a server of the library takes a second each time.
-SERVER = """
-import json
-import sys
-
-WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-TOOL = {"name": "twice", "description": "Say a word twice.", "inputSchema": WORD}
-
-
-def answer(method, params):
-    if method == "initialize":
-        about = {"name": "odd", "version": "1"}
-        version = params["protocolVersion"]
-        return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    if method == "tools/list":
-        return {"tools": [TOOL]}
-    if method == "tools/call":
-        return {"content": [{"type": "text", "text": params["arguments"]["word"] * 2}]}
-
-
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" in asked:
-        found = answer(asked["method"], asked.get("params", {}))
-        reply = {"error": {"code": -32601, "message": "?"}} if found is None else {"result": found}
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **reply}), flush=True)
-"""
-OFFERED = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-CARD = {
-    "name": "The desk",
-    "description": "Books things",
-    "version": "1",
-    "capabilities": {},
-    "defaultInputModes": ["text/plain"],
-    "defaultOutputModes": ["text/plain"],
-    "skills": [{"id": "book", "name": "Book", "description": "books", "tags": ["desk"]}],
-}
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder and says nothing of it."""
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        pass
 
 
 def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
@@ -83,31 +36,31 @@ def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli) -> None
 
 
 def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None:
-    (cli.folder / "server.py").write_text(SERVER, encoding="utf-8")
-    config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
+    raw = {"command": sys.executable, "args": ["-S", str(FOLDER / "raw.py")]}
+    config = {"mcpServers": {"odd": raw}}
     (cli.folder / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
     (cli.folder / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
     assert cli("tools approve")[0] == 2  # a stranger's servers are not even offered
     assert cli("trust --yes", cli.json("trust", code=5)["hash"])[0] == 0
-    assert "odd.twice" not in cli("tools list")[1]
-    [waiting] = json.loads(cli("tools approve --json", code=5, err="server.py").out)
+    assert "odd.echo" not in cli("tools list")[1]
+    [waiting] = json.loads(cli("tools approve --json", code=5, err="raw.py").out)
     assert waiting["kind"] == "server"
     for words in ("tools approve odd --hash 00", "tools approve nope"):
         cli(words, code=2, err=f"what waits: odd {waiting['hash']}")
     cli("tools approve", code=5, err=f"plansmith tools approve odd --hash {waiting['hash']}\n")
-    cli("tools call odd.twice", code=2, err="plansmith tools approve odd)")
+    cli("tools call odd.echo", code=2, err="plansmith tools approve odd)")
     cli("tools approve odd --hash", waiting["hash"])
-    [tool] = cli.json("tools approve", code=5)
-    assert (tool["name"], tool["kind"]) == ("odd.twice", "tool")
-    assert cli("tools approve odd.twice --hash", tool["hash"])[0] == 0
+    tools = {each["name"]: each for each in cli.json("tools approve", code=5)}
+    tool = tools["odd.echo"]
+    assert tool["kind"] == "tool"
+    assert cli("tools approve odd.echo --hash", tool["hash"])[0] == 0
     # Nobody vouches for the server: its tool counts as writing.
-    cli("tools call odd.twice", '{"word": "ha"}', "--no-input", code=5)
+    cli("tools call odd.echo", '{"text": "haha"}', "--no-input", code=5)
     assert cli("approve last", cli.json("show last")["hash"])[0] == 0
     assert "haha" in str(cli.json("go last")["steps"]["call"]["result"])
-    cli("tools revoke odd.twice", code=0, err="odd.twice: no longer approved")
-    assert "odd.twice" not in cli("tools list")[1]
-    [tool] = cli.json("tools approve", code=5)
-    assert tool["name"] == "odd.twice"
+    cli("tools revoke odd.echo", code=0, err="odd.echo: no longer approved")
+    assert "odd.echo" not in cli("tools list")[1]
+    assert {each["name"] for each in cli.json("tools approve", code=5)} == set(tools)
     assert cli.json("tools revoke odd") == {"revoked": "odd"}
     [server] = cli.json("tools approve", code=5)
     assert server["kind"] == "server"
@@ -115,21 +68,13 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None
     assert (code != 0, "nothing called 'odd' is approved" in err) == (True, True)
 
 
-def test_an_agent_that_nobody_was_asked_about_is_approved_by_its_hash(
-    cli: Cli, tmp_path: Path
-) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=tmp_path)) as server:
-        address = f"http://127.0.0.1:{server.server_port}"
-        (tmp_path / ".well-known").mkdir()
-        card = tmp_path / ".well-known" / "agent-card.json"
-        card.write_text(json.dumps(CARD | {"supportedInterfaces": [OFFERED | {"url": address}]}))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def test_an_agent_that_nobody_was_asked_about_is_approved_by_its_hash(cli: Cli) -> None:
+    with Desk().in_thread() as address:
         out = cli("agents add", address, "--name", "desk", "--json", code=0).out
         hint = f"plansmith agents approve desk --hash {json.loads(out)['hash']}"
         code, _, err = cli("agents approve desk")
         assert (code != 0, hint in err) == (True, True), err
         assert cli(*hint.split()[1:])[0] == 0
-        server.shutdown()
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -260,38 +258,6 @@ def assert_same_structure(plain: Context, spiked: Context) -> None:
 
 def entries(text: str) -> list[str]:
     return [line for line in text.split("\n") if not line.startswith("  ")]
-
-
-async def test_a_planted_title_or_source_stays_on_the_line_of_its_mark(
-    fake_clock: FakeClock,
-) -> None:
-    source = Blocks(*(ContextBlock(planted, planted, planted) for planted in PLANTED))
-    context = await gather_context("x", clock=fake_clock, sources=[source])
-    found = fences(context.text)
-    assert len(found) == len(PLANTED) + 1
-    assert all(title and not set(title + where) & set('<>"\r\n') for title, where, _ in found)
-
-
-WORDS = st.text(st.characters(), max_size=80) | st.integers(0, 400).map(lambda n: "long 长 " * n)
-BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.text(max_size=30))
-
-
-@given(
-    st.lists(BLOCKS, max_size=6),
-    st.lists(st.builds(Message, st.just("user"), WORDS), max_size=4),
-    WORDS,
-    st.integers(0, 2000),
-)
-async def test_the_limit_is_kept_for_any_blocks(
-    blocks: list[ContextBlock], history: list[Message], feedback: str, tokens: int
-) -> None:
-    known = PlanRequest("", RunOptions(history=tuple(history)), feedback=feedback)
-    context = await gathered(tokens, known, Blocks(*blocks), clock=FakeClock())
-    assert rough_count(context.text) <= tokens
-    fences(context.text)
-    given_blocks = [block for block in blocks if block.text.strip()]
-    if not set(given_blocks) <= set(context.blocks):
-        assert context.notes
 
 
 async def test_the_same_things_known_give_the_same_text(fake_clock: FakeClock) -> None:

@@ -28,23 +28,6 @@ def codes(parsed: Reading) -> set[str]:
     return {problem.code for problem in parsed.problems}
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        "PLAN",
-        "```json\nPLAN\n```",
-        "Here is the plan (see [1] and {x}):\n\nPLAN\n\nLet me know!",
-        '<think>maybe [{"tool": "other"}]</think>PLAN',
-        '{"plan": PLAN}',
-        '{"plan": {"plan": PLAN}}',
-    ],
-)
-def test_the_plan_is_found_wherever_it_stands(wrap: str) -> None:
-    parsed = parse(wrap.replace("PLAN", json.dumps(PLAN)))
-    assert steps(parsed) == PLAN["steps"]
-    assert plan_of(parsed).goal == "g"
-
-
 @pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])
 def test_every_usual_wrapper_is_opened(key: str) -> None:
     assert steps(parse(json.dumps({key: PLAN["steps"]}))) == PLAN["steps"]
