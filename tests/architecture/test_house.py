@@ -98,7 +98,7 @@ def test_the_page_on_architecture_is_short_and_every_file_that_it_names_is_there
 
 
 PUBLIC = {
-    *("AgentSpec", "BudgetLimits", "Call", "Effect", "Limits", "Misconfigured"),
+    *("AgentSpec", "BudgetLimits", "Call", "CallPreview", "Effect", "Limits", "Misconfigured"),
     *("NotApproved", "NotFound", "Plan", "PlanInvalid", "Plansmith", "PlansmithError"),
     *("Problem", "QuestionAsked", "Refused", "Run", "RunStatus", "StepStatus", "ToolBusy"),
     *("ToolFailed", "ToolSpec", "apply_diff", "check_plan", "diff_plans", "plan_hash"),

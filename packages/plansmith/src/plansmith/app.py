@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from plansmith import plugins
 from plansmith.arguments import Arguments, ToolLike, require_plan
 from plansmith.lazy import lazy_modules, made_once
-from plansmith.plan.plan import Plan
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
     from plansmith.arguments import Options
+    from plansmith.plan import plan as plan_module
     from plansmith.plan import run_options
     from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
+    from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.ports import Agent, ChatModel, Clock, JournalStore, Store
@@ -28,6 +29,7 @@ else:
         globals(),
         assembly="plansmith.assembly",
         callbacks="plansmith.runs.callbacks",
+        plan_module="plansmith.plan.plan",
         run_options="plansmith.plan.run_options",
         service="plansmith.schedules.service",
         sync="plansmith.sync",
@@ -265,7 +267,7 @@ class Plansmith:
             run = await self.plan(request, by=by, **options)
             if run.preview is not None and not (given or only):
                 return run
-        elif isinstance(request, Plan):
+        elif isinstance(request, plan_module.Plan):
             run = await self.submit(request, by=by)
         else:
             run = request

@@ -12,6 +12,11 @@ import msgspec
 
 from plansmith.errors import EventMisfit, JournalDamaged
 from plansmith.plan import data, event_body, planning
+from plansmith.plan.actors import SYSTEM as SYSTEM  # noqa: PLC0414
+from plansmith.plan.actors import Actor as Actor  # noqa: PLC0414
+from plansmith.plan.actors import Who as Who  # noqa: PLC0414
+from plansmith.plan.actors import actor as actor  # noqa: PLC0414
+from plansmith.plan.actors import actor_text
 from plansmith.plan.data import Json, frozen_json
 from plansmith.plan.event_body import (
     Count,
@@ -28,43 +33,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence
-
-
-class Actor(
-    FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """Who caused an event; `user` owns the token that was used, where `name` does not say so."""
-
-    kind: Literal["person", "program", "model", "system"]
-    name: str = ""
-    user: str = ""
-
-    @property
-    def identity(self) -> str:
-        """The user behind the actor, the same for all their tokens; empty if nobody knows."""
-        return self.user or (self.name if self.kind == "person" else "")
-
-    @property
-    def speaks(self) -> bool:
-        return self.kind in ("person", "program")
-
-    @property
-    def label(self) -> str:
-        """The actor's name; that of a program begins with `program`."""
-        return f"program {self.name}".rstrip() if self.kind == "program" else self.name
-
-
-Who = str | Actor
-SYSTEM: Final = Actor(kind="system")
-
-
-def actor(who: Who) -> Actor:
-    """Returns the actor for a name (a person) or an actor (unchanged)."""
-    if isinstance(who, Actor):
-        return who
-    if not isinstance(cast("object", who), str):  # a program may give anything
-        raise TypeError(f"an actor is a name or an Actor, not {who!r}")
-    return Actor(kind="person", name=who)
 
 
 class RunCreated(EventBody, frozen=True, kw_only=True):
@@ -567,17 +535,6 @@ def _decoder(kind: type[Any], read: Callable[..., object]) -> msgspec.json.Decod
 def _misfit(what: str, error: Exception) -> EventMisfit:
     why = Sentence("the {what} cannot be stored: {error}", what=what, error=error)
     return EventMisfit(why, hint=Sentence("nothing was stored; give a value of the right type"))
-
-
-@lru_cache(maxsize=256)
-def actor_text(by: Actor) -> bytes:
-    """Returns the canonical text of an actor; cached, since a run has few actors."""
-    built = msgspec.to_builtins(by, enc_hook=data.as_plain)
-    try:
-        msgspec.convert(built, Actor)
-    except msgspec.ValidationError as error:
-        raise _misfit("actor", error) from None
-    return data.canonical_json(built)
 
 
 _read_actor: Final = lru_cache(maxsize=256)(msgspec.json.Decoder(Actor).decode)

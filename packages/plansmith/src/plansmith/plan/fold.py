@@ -11,9 +11,15 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import CALL_MARK_DIGITS, Json, canonical_hash
 from plansmith.plan.graph import downstream
-from plansmith.plan.ids import is_part, parent_of, root_of
+from plansmith.plan.ids import parent_of, root_of
+from plansmith.plan.looks import (
+    failed_looks,
+    permits_of,
+    waiting_again,
+    why_not_begun,
+    without_looks,
+)
 from plansmith.plan.plan import differ
 from plansmith.plan.planning import ModelUse
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, permits
@@ -23,9 +29,7 @@ from plansmith.plan.run import (
     NOT_STARTED,
     OVER,
     UNFINISHED,
-    UNSUCCESSFUL,
     ApprovedPlan,
-    PastCall,
     Run,
     RunStatus,
     Steps,
@@ -218,7 +222,7 @@ class _Fold:
         for name, step in steps.items():
             root = root_of(name)
             if root not in plan.by_id:
-                removed[name] = _waiting_again(step)
+                removed[name] = waiting_again(step)
             elif step.permit is not None and (
                 root not in before or differ(before[root], plan.by_id[root])
             ):
@@ -280,11 +284,11 @@ class _Fold:
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
         if body.fresh:
-            self._forget_looks(lambda *_: True)
+            self.steps = without_looks(self.steps, lambda *_: True)
         self._try_again()
         known = [name for name in body.given if name in run.plan.by_id]
         again = {*known, *downstream(run.plan.needs, known)}
-        self._forget_looks(lambda name, _: root_of(name) in again)
+        self.steps = without_looks(self.steps, lambda name, _: root_of(name) in again)
         for name, digest in body.given.items():
             if name not in run.plan.by_id or name in run.acts:
                 raise _misfit(event, f"no result can be given for {name!r}")
@@ -303,72 +307,16 @@ class _Fold:
             raise _misfit(event, "no preview of this plan is under way")
         self._set(previewing="", previewed=body)
 
-    def _forget_looks(self, which: Callable[[str, StepState], bool]) -> None:
-        """Lets some of the steps wait again that ran for a preview; parts of them go."""
-        looks = {k: each for k, each in self.steps.items() if each.looked_at and which(k, each)}
-        if not looks:
-            return
-        steps = dict(self.steps)
-        for name, state in looks.items():
-            # A change that was made before its plan changed is known as long as the run.
-            steps[name] = replace(_NEW_STEP, item=state.item, past_calls=state.past_calls)
-            if is_part(name) and not state.past_calls:
-                del steps[name]
-        self.steps = Steps(steps)
-
     def _try_again(self) -> None:
         """Lets steps wait again that failed in a preview, or were passed over for that."""
-        failed = {
-            name
-            for name, state in self.steps.items()
-            if state.rule in ("error", "need") or state.status in UNSUCCESSFUL
-        }
-        lacking = {parent_of(name) for name in failed}
-
-        def fails(name: str, _: StepState) -> bool:
-            # Of rounds, none of which failed, all are made again.
-            whole = parent_of(name)
-            return name in failed or (whole in failed and whole not in lacking)
-
-        self._forget_looks(fails)
-
-    def _permits(self, event: e.Event, body: e.PlanApproved) -> dict[str, e.StepReplied]:
-        """Returns the consent to each call of an approved preview."""
-        seen = self.run.previewed
-        if seen is None or seen.approval != body.preview:
-            raise _misfit(event, "its preview is not the last one of this plan")
-        if not {*body.left_out, *body.changed} <= seen.covers.keys():
-            raise _misfit(event, "the preview does not show all calls that it names")
-        if body.changed and self.run.options.second_person != "never":
-            raise _misfit(event, "nobody else has seen these values")
-        permits: dict[str, e.StepReplied] = {}
-        for name, digest in seen.covers.items():
-            before, mark = self._permit(name), seen.seen.get(name)
-            answer: Json = {"allow": mark} if mark is not None else "allow"
-            state, instead_of = digest, ""
-            if before is not None and before.state == digest and before.instead_of:
-                # It was shown with the values that a person had given before.
-                instead_of, own = before.instead_of, cast("dict[str, Json]", before.answer)
-                answer = {"allow": own["allow"], **({"seen": mark} if mark is not None else {})}
-            if name in body.changed:
-                answer, state = {"allow": body.changed[name]}, canonical_hash(body.changed[name])
-                instead_of = instead_of or digest
-            permits[name] = e.StepReplied(
-                step=name,
-                answer=answer,
-                state=state,
-                permit=True,
-                instead_of=instead_of,
-                touches=seen.touches.get(name, ()),
-            )
-        return permits
+        self.steps = without_looks(self.steps, failed_looks(self.steps))
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._require_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
         self._require_second_person(event)
-        permits = self._permits(event, body) if body.preview else {}
+        permits = permits_of(self.run, self.steps, body) if body.preview else {}
         for name in permits:  # they say more than what was said of the call before
             if name in self.steps and self.steps[name].permit is not None:
                 self.steps[name] = replace(self.steps[name], permit=None)
@@ -441,9 +389,9 @@ class _Fold:
         replanned = self.run.phase is RunStatus.REPLANNING
         # Whoever approved the plan alone has not seen what was given in place of results.
         if self.run.previewed is None and any(each.given_by for each in self.steps.values()):
-            self._forget_looks(lambda *_: True)
+            self.steps = without_looks(self.steps, lambda *_: True)
         elif self.run.reads_again:
-            self._forget_looks(lambda _, state: not state.given_by)
+            self.steps = without_looks(self.steps, lambda _, state: not state.given_by)
         self._try_again()
         for name, state in self.steps.items():
             if state.looked_at:
@@ -508,7 +456,8 @@ class _Fold:
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._require_step(event, body.step, NOT_STARTED)
-        self._require_basis(event, body)
+        if why := why_not_begun(self.run, self.steps, body):
+            raise _misfit(event, why)
         if body.inputs:  # map and plan steps themselves call nothing
             self.calls += 1
         self.steps[body.step] = StepState(
@@ -533,36 +482,6 @@ class _Fold:
     def _is_look(self, step: StepState) -> bool:
         """Tells whether a step ends for a preview that has not begun before."""
         return bool(self.run.previewing) and step.status in NOT_STARTED
-
-    def _require_basis(self, event: e.Event, body: e.StepStarted) -> None:
-        """Refuses a call before the approval that is no read, and values that nobody agreed to.
-
-        What a step of the plan does by itself is known here; of its parts, only their consent.
-        """
-        run = self.run
-        if run.phase not in _UNDER_WAY:
-            is_read = run.previewing and body.step not in run.acts and body.basis == "read"
-            if body.inputs and not is_read:  # without inputs, nothing is called
-                raise _misfit(event, "nothing but reads may run before the approval")
-        elif (
-            not body.basis and body.inputs and body.step in run.acts and self._uses_data(body.step)
-        ):
-            raise _misfit(event, "values from tools reach a change, and nobody agreed to it")
-        elif body.basis == "consent":
-            whole = parent_of(body.step)
-            permit = self._permit(body.step) or (self._permit(whole) if whole else None)
-            if permit is None or not permit.state.startswith(body.call_mark):
-                raise _misfit(event, "nobody agreed to these values")
-
-    def _uses_data(self, name: str) -> bool:
-        """Tells whether the inputs of a step come from others than the plan and a person."""
-        by_id = self.run.plan.by_id if self.run.plan is not None else {}
-        refs = by_id[name].input_refs() if name in by_id else ()
-        return any(each.step not in by_id or by_id[each.step].kind != "ask" for each in refs)
-
-    def _permit(self, name: str) -> e.StepReplied | None:
-        state = self.steps.get(name, _NEW_STEP)
-        return state.permit or self.run.permits.get(name)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._require_step(event, body.step, _RESULT_MISSING)
@@ -650,7 +569,7 @@ class _Fold:
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._require_step(event, body.step, _ENDED)
         permit = step.permit if body.same_call else None
-        self.steps[body.step] = replace(_waiting_again(step), permit=permit)
+        self.steps[body.step] = replace(waiting_again(step), permit=permit)
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
         step = self._require_step(event, body.step, BEGUN)
@@ -669,18 +588,6 @@ class _Fold:
 def _misfit(event: e.Event, why: str) -> JournalDamaged:
     about = {"number": event.number, "kind": event.body.type, "why": why}
     return JournalDamaged(Sentence("event {number} ({kind}) does not fit: {why}", **about))
-
-
-def _waiting_again(step: StepState) -> StepState:
-    """Returns a step that waits again or left the plan; the calls that it made are kept."""
-    calls = [*step.past_calls]
-    if step.status is StepStatus.DONE and step.callee:
-        calls.append(PastCall(step.callee, step.call_mark, step.result_hash))
-        permit = step.permit
-        if permit and permit.instead_of and permit.state[:CALL_MARK_DIGITS] == step.call_mark:
-            # A person replaced that call by this one: that one is not to be made either.
-            calls.append(calls[-1]._replace(call_mark=permit.instead_of[:CALL_MARK_DIGITS]))
-    return StepState(item=step.item, past_calls=tuple(calls), consents_asked=step.consents_asked)
 
 
 _HANDLERS: Final = {

@@ -13,9 +13,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
+from plansmith.plan.actors import SYSTEM, actor_text
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.event_body import hash_of, moment, run_text
-from plansmith.plan.events import SYSTEM, Event, actor_text, stored_event
+from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import IntactPart
 
