@@ -99,7 +99,8 @@ def waiting_again(step: StepState) -> StepState:
 def why_not_begun(run: Run, steps: Steps, begun: StepStarted) -> str:
     """Says why a call may not begin; empty if it may, or if nothing is called.
 
-    Before the approval it has to be a read, later somebody has to have agreed to its inputs. What a step of the plan does by itself is known here; of its parts, only their consent.
+    Before the approval it has to be a read, later somebody has to have agreed to its inputs. What a
+    step of the plan does by itself is known here; of its parts, only their consent.
     """
     acts = begun.step in run.acts
     if not begun.inputs:
