@@ -23,7 +23,6 @@ from plansmith.plan.run import Run
 from plansmith.ports import ArgumentsDelta, Delta
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
-from plansmith_compat.calling import read_stream
 from plansmith_compat.deerflow import (
     DeerFlow,
     coordinator_node,
@@ -36,6 +35,7 @@ from plansmith_compat.openmanus import AgentState, PlanningFlow
 from plansmith_compat.sage import AgentRuntime, LLMPlanner
 from plansmith_compat.sage.operators import RegistryTools
 from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
+from plansmith_planner.model_calls import read_calls
 
 CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
 REPLY = {"type": "reply", "text": "done"}
@@ -144,7 +144,7 @@ def test_the_time_to_tell_calls_in_one_answer_of_a_model_apart_grows_with_their_
         async def answer() -> AsyncIterator[Delta]:
             yield ArgumentsDelta("look", "{} " * count)
 
-        _, calls = asyncio.run(read_stream(answer()))
+        calls = asyncio.run(read_calls(answer())).calls
         assert len(calls) == count
 
     assert is_linear(told_apart, 3_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import json
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -15,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, JournalStore, TextDelta
-from plansmith_planner.models.wrappers import closing
+from plansmith.ports import ContextBlock, JournalStore
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
@@ -99,30 +97,6 @@ def stream_events(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator
         if isinstance(event, BaseException):
             raise event
         yield event
-
-
-async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, list[tuple[str, str]]]:
-    """Reads a model's whole answer: its text, and its calls, each a tool and its arguments."""
-    text, calls = "", dict[str, str]()
-    async with closing(stream):
-        async for delta in stream:
-            if isinstance(delta, TextDelta):
-                text += delta.text
-            elif isinstance(delta, ArgumentsDelta):
-                calls[delta.tool] = calls.get(delta.tool, "") + delta.text
-    return text, [(tool, each) for tool, given in calls.items() for each in _objects(given)]
-
-
-def _objects(text: str) -> Iterator[str]:
-    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
-    text, at = text.strip() or "{}", 0
-    while at < len(text):
-        try:
-            _, end = json.JSONDecoder().raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = len(text)
-        yield text[at:end]
-        at = next((each for each in range(end, len(text)) if not text[each].isspace()), len(text))
 
 
 async def events_during(

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from pathlib import Path
+from typing import Any, Final
 
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 
+_CARDS: Final[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("agent_cards.json").read_text(encoding="utf-8")
+)
 
-def _card(name: str, tags: str, does: str, skill: str, about: str, example: str) -> AgentSpec:
+
+def _card(name: str) -> AgentSpec:
     """Returns the card of an agent that changes nothing outside its sandbox."""
-    skills = (Skill(name=skill, description=about, examples=(example,)),)
-    known = tuple(tags.split())
-    return AgentSpec(name=name, description=does, skills=skills, tags=known, effect=Effect.READ)
+    card = _CARDS[name]
+    skill = Skill(name=card["skill"], description=card["about"], examples=(card["example"],))
+    known = {"description": card["does"], "skills": (skill,), "tags": tuple(card["tags"])}
+    return AgentSpec(name=name, **known, effect=Effect.READ)
 
 
-ANALYST: Final = _card(
-    "analyst",
-    "analysis reasoning",
-    "Compares, weighs and sums up what earlier steps found, by reasoning alone: it searches "
-    "nothing and runs no code. Changes nothing.",
-    "analysis",
-    "Draws conclusions from the results it is given, with their certainty.",
-    "Compare the three offers and say which one fits best, and why.",
-)
-CODER: Final = _card(
-    "coder",
-    "code data python",
-    "Computes, analyses data and makes files and charts by writing Python and running it in "
-    "a sandbox without network. Data comes in its inputs; the files it reads are named in "
-    'the input "files".',
-    "python",
-    "Works on data with Python and gives the result and the files made.",
-    "Compute the monthly totals of sales.csv and draw them.",
-)
-RESEARCHER: Final = _card(
-    "researcher",
-    "research search",
-    "Finds things out by searching and reading, on the web or in files, whatever tools there "
-    "are, and reports findings with citations. Changes nothing.",
-    "research",
-    "Answers a question from several sources, each cited.",
-    "What do our notes say about the supplier's delivery times?",
-)
-SQL_WRITER: Final = _card(
-    "sql_writer",
-    "sql database data",
-    "Answers a question from the database: writes one SELECT, runs it, mends it when the "
-    'database refuses it, and gives {"sql", "columns", "rows", "tries"}; other steps use its '
-    "rows, and a reply that reports them shows its sql too. Changes nothing.",
-    "sql",
-    "Gives the rows that answer a question, and the statement behind them.",
-    "The sum of orders by month and city in 2026.",
-)
+ANALYST: Final = _card("analyst")
+CODER: Final = _card("coder")
+RESEARCHER: Final = _card("researcher")
+SQL_WRITER: Final = _card("sql_writer")

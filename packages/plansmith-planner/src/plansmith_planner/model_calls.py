@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -102,6 +103,44 @@ async def read_answer(
                 case ModelDone(usage=spent):
                     usage = spent
     return ModelAnswer("".join(pieces), usage)
+
+
+class CallingAnswer(NamedTuple):
+    """What a model answered: text, and its calls, each a tool with its arguments as JSON text."""
+
+    text: str
+    calls: list[tuple[str, str]]
+    usage: Usage
+
+
+async def read_calls(stream: AsyncIterator[Delta]) -> CallingAnswer:
+    """Reads the whole answer of a model that may call tools."""
+    text, usage, given = "", Usage(), list[tuple[str, str]]()
+    async with closing(stream):
+        async for delta in stream:
+            match delta:
+                case TextDelta(piece):
+                    text += piece
+                case ArgumentsDelta(tool, piece) if given and given[-1][0] == tool:
+                    given[-1] = tool, given[-1][1] + piece
+                case ArgumentsDelta(tool, piece):
+                    given.append((tool, piece))
+                case ModelDone(usage=usage):
+                    pass
+    calls = [(tool, each) for tool, values in given for each in values_in(values)]
+    return CallingAnswer(text, calls, usage)
+
+
+def values_in(text: str) -> Iterator[str]:
+    """Splits JSON values that follow each other, as of several calls; no JSON stays one text."""
+    text, at = text.strip() or "{}", 0
+    while at < len(text):
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = len(text)
+        yield text[at:end]
+        at = next((each for each in range(end, len(text)) if not text[each].isspace()), len(text))
 
 
 class TranscribedModel(Wrapper):

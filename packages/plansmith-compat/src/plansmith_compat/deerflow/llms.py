@@ -13,11 +13,12 @@ from pydantic import BaseModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Message, Prompt
-from plansmith_compat.calling import in_own_loop, read_stream
+from plansmith_compat.calling import in_own_loop
 from plansmith_compat.deerflow.configuration import Configuration, configured
 from plansmith_compat.reading import json_in
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model_of
+from plansmith_planner.model_calls import read_calls
 from plansmith_planner.parse.read import read_json
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -183,9 +184,9 @@ class Llm:
     async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
         tools = [tool.spec() for tool in self.tools]
         prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
-        text, calls = await read_stream(self.model.stream(prompt))
-        made = [{"name": name, "args": _arguments(given)} for name, given in calls]
-        return AIMessage(text, tool_calls=made)
+        answer = await read_calls(self.model.stream(prompt))
+        made = [{"name": name, "args": _arguments(given)} for name, given in answer.calls]
+        return AIMessage(answer.text, tool_calls=made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from plansmith.errors import Misconfigured, ModelFailed, ModelRefused
 from plansmith.plan.capability import ToolSpec
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.ports import Message as PromptMessage
-from plansmith_compat.calling import read_stream
 from plansmith_compat.openmanus import schema as s
 from plansmith_compat.openmanus.schema import AgentState, Memory, Message, Role, ToolCall
 from plansmith_compat.reading import loads
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model as make_model
 from plansmith_planner.make import model_of
+from plansmith_planner.model_calls import read_calls
 from plansmith_planner.model_planner import RULES
 from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 from plansmith_planner.models.wrappers import closing
@@ -184,10 +184,10 @@ class LLM:
     ) -> tuple[str, list[ToolCall]]:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
         prompt = Prompt([_to_prompt(each) for each in formatted], tools=tools)
-        text, called = await read_stream(self.stream(prompt))
-        found = [s.Function(name=tool, arguments=given) for tool, given in called]
+        answer = await read_calls(self.stream(prompt))
+        found = [s.Function(name=tool, arguments=given) for tool, given in answer.calls]
         calls = [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
-        return text, calls
+        return answer.text, calls
 
 
 def _config(given: Any, name: str) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.resources import files
@@ -25,7 +24,7 @@ from plansmith_desk.agents.toolbox import ALL, Choice, Toolbox, Unsure, cut_with
 from plansmith_desk.tool_specs import record
 from plansmith_desk.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, items
 from plansmith_planner.context.fence import fence
-from plansmith_planner.model_calls import places
+from plansmith_planner.model_calls import CallingAnswer, places, read_calls, values_in
 
 FINISH: Final = "finish"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -188,7 +187,7 @@ class LocalAgent:
             used = total(used, answer.usage)
             if reminded and answer.text and not answer.calls:
                 return _Finish(text=answer.text), used  # after one reminder, a text is the result
-            history.append(_Entry("assistant", answer.rendered))
+            history.append(_Entry("assistant", _rendered(answer)))
             reminded = not answer.calls
             if reminded:
                 history.append(_Entry("user", _REMINDER))
@@ -241,53 +240,20 @@ def _messages(history: Sequence[_Entry], room: int) -> list[ports.Message]:
     return messages[::-1]
 
 
-class _Answer(NamedTuple):
-    """What a model answered: text, and tool calls with their arguments as JSON text."""
-
-    text: str
-    calls: list[tuple[str, str]]
-    usage: ports.Usage
-
-    @property
-    def rendered(self) -> str:
-        calls = (f'<call tool="{name}">\n{given}\n</call>' for name, given in self.calls)
-        return "\n".join([*([self.text] if self.text else []), *calls])
-
-
-async def _answer(model: ports.ChatModel, prompt: ports.Prompt) -> _Answer:
+async def _answer(model: ports.ChatModel, prompt: ports.Prompt) -> CallingAnswer:
     """Reads one answer; a model that cannot make calls may write them into its text."""
-    text, usage = "", ports.Usage()
-    given: list[tuple[str, str]] = []
-    async with aclosing(cast("AsyncGenerator[ports.Delta]", model.stream(prompt))) as deltas:
-        async for delta in deltas:
-            match delta:
-                case ports.TextDelta(piece):
-                    text += piece
-                case ports.ArgumentsDelta(tool, piece) if given and given[-1][0] == tool:
-                    given[-1] = (tool, given[-1][1] + piece)
-                case ports.ArgumentsDelta(tool, piece):
-                    given.append((tool, piece))
-                case ports.ModelDone(usage=usage):
-                    pass
-    if not given:
-        given = [(found[1], found[2]) for found in _CALL.finditer(text)]
+    text, calls, usage = await read_calls(model.stream(prompt))
+    if not calls:
+        written = _CALL.findall(text)
+        calls = [(tool, value) for tool, values in written for value in values_in(values)]
         text = _CALL.sub("", text)
-    calls = [(tool, value) for tool, values in given for value in _values(values)]
-    return _Answer(text.strip(), calls, usage)
+    return CallingAnswer(text.strip(), calls, usage)
 
 
-def _values(text: str) -> list[str]:
-    """Splits a text of JSON values that follow each other without a separator."""
-    found: list[str] = []
-    left = text.strip() or "{}"
-    try:
-        while left:
-            value, end = json.JSONDecoder().raw_decode(left)
-            found.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-            left = left[end:].lstrip()
-    except ValueError:
-        return [text]
-    return found
+def _rendered(answer: CallingAnswer) -> str:
+    """Returns an answer as a text for the conversation, with its calls in it."""
+    calls = (f'<call tool="{name}">\n{given}\n</call>' for name, given in answer.calls)
+    return "\n".join([*([answer.text] if answer.text else []), *calls])
 
 
 async def _results(toolbox: Toolbox, calls: Sequence[tuple[str, str]]) -> list[_Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import date, time, timedelta
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.errors import ToolFailed
@@ -303,12 +304,17 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | 
     return next((found for each in patterns if (found := each.fullmatch(text))), None)
 
 
-# The lunar calendar has no short rule: these are its days from 2025 to 2035.
-_LUNAR: Final = {
-    "spring": "0129 0217 0206 0126 0213 0203 0123 0211 0131 0219 0208",
-    "dragon": "0531 0619 0609 0528 0616 0605 0624 0612 0601 0620 0610",
-    "autumn": "1006 0925 0915 1003 0922 0912 1001 0919 0908 0927 0916",
+_TEXT: Final = Path(__file__).with_name("holidays.txt").read_text(encoding="utf-8")
+_ROWS: Final = [line.split(" ", 2) for line in _TEXT.splitlines() if not line.startswith("#")]
+# What the days are called, each with its rule and how many days after that it is.
+HOLIDAYS: Final = {
+    name: (rule, int(days))
+    for rule, days, names in _ROWS
+    for name in names.split(", ")
+    if rule != "lunar"
 }
+# The days of the lunar calendar from 2025 on.
+_LUNAR: Final = {name: days.split() for rule, name, days in _ROWS if rule == "lunar"}
 
 
 def _holiday(rule: str, later: int, year: int) -> date | None:
@@ -320,7 +326,7 @@ def _holiday(rule: str, later: int, year: int) -> date | None:
         month, before = divmod(d + e - 7 * ((a + 11 * d + 22 * e) // 451) + 114, 31)
         day = before + 1
     elif rule in _LUNAR:
-        listed, place = _LUNAR[rule].split(), year - 2025
+        listed, place = _LUNAR[rule], year - 2025
         if not 0 <= place < len(listed):
             return None
         month, day = int(listed[place][:2]), int(listed[place][2:])
@@ -330,41 +336,3 @@ def _holiday(rule: str, later: int, year: int) -> date | None:
     else:
         month, day = map(int, rule.split("-"))
     return date(year, month, day) + timedelta(days=later)
-
-
-# What a day is called, its rule, and how many days after that it is.
-_NAMED: Final = (
-    ("new year, new year's day, new years day, new years, 元旦, 新年", "1-1", 0),
-    ("valentine's day, valentines day, valentine's, 情人节", "2-14", 0),
-    ("women's day, international women's day, 妇女节, 三八节", "3-8", 0),
-    ("st patrick's day, st. patrick's day, saint patrick's day", "3-17", 0),
-    ("april fools, april fools day, april fools' day, april fool's day, 愚人节", "4-1", 0),
-    ("may day, international workers' day, 劳动节, 五一, 五一节", "5-1", 0),
-    ("children's day, 儿童节, 六一", "6-1", 0),
-    ("independence day, fourth of july, the fourth of july", "7-4", 0),
-    ("bastille day", "7-14", 0),
-    ("teachers' day, 教师节", "9-10", 0),
-    ("china's national day, 国庆, 国庆节, 十一国庆节", "10-1", 0),
-    ("halloween, 万圣节, 万圣夜", "10-31", 0),
-    ("singles' day, singles day, 双十一, 光棍节", "11-11", 0),
-    ("christmas eve, xmas eve, 平安夜", "12-24", 0),
-    ("christmas, christmas day, xmas, 圣诞, 圣诞节", "12-25", 0),
-    ("boxing day", "12-26", 0),
-    ("new year's eve, new years eve, nye, 跨年, 跨年夜", "12-31", 0),
-    ("end of the year, end of year, year end, year's end, 年底, 年末", "12-31", 0),
-    ("mother's day, mothers day, 母亲节", "5.6.2", 0),
-    ("father's day, fathers day, 父亲节", "6.6.3", 0),
-    ("thanksgiving, thanksgiving day, 感恩节", "11.3.4", 0),
-    ("black friday, 黑色星期五", "11.3.4", 1),
-    ("good friday, 耶稣受难日", "easter", -2),
-    ("easter, easter sunday, 复活节", "easter", 0),
-    ("easter monday", "easter", 1),
-    ("chinese new year, lunar new year, spring festival, 春节, 农历新年, 大年初一", "spring", 0),
-    ("chinese new year's eve, 除夕, 大年三十", "spring", -1),
-    ("lantern festival, 元宵节", "spring", 14),
-    ("dragon boat festival, 端午节, 端午", "dragon", 0),
-    ("mid-autumn festival, moon festival, 中秋节, 中秋", "autumn", 0),
-)
-HOLIDAYS: Final = {
-    name.strip(): (rule, days) for names, rule, days in _NAMED for name in names.split(",")
-}

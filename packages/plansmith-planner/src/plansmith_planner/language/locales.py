@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plansmith_planner.language import lines
+from plansmith_planner.language import lines, word_list
 from plansmith_planner.language.characters import HAN, READ_BY_RULES
 from plansmith_planner.language.verbs import ORDERS
 
@@ -34,25 +34,13 @@ _SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {
 # How many words one match counts as; a Chinese or Japanese character is less than a word.
 _WEIGHTS: Final = {"han": 0.6, "kana": 0.6, "ko": 0.6, "th": 0.25}
 
-_TRADITIONAL: Final = frozenset(
-    "們個這來說對時會學國開關請幫為麼嗎還過發點經現見長門問間電話書車東語訊網處應實價買賣錢歲號灣"
-)
-_SIMPLIFIED: Final = frozenset(
-    "们个这来说对时会学国开关请帮为么吗还过发点经现见长门问间电话书车东语讯网处应实价买卖钱岁号湾"
-)
-
-
+_TRADITIONAL: Final = word_list("traditional")
+_SIMPLIFIED: Final = word_list("simplified")
 _COMMON: Final[Mapping[str, frozenset[str]]] = {
     language: frozenset(words) for language, *words in map(str.split, lines("common_words.txt"))
 }
 _LETTERS: Final[Mapping[str, frozenset[str]]] = {
-    "de": frozenset("äöüß"),
-    "fr": frozenset("çœèêëîùû"),
-    "es": frozenset("ñ¿¡"),
-    "pt": frozenset("ãõ"),
-    "vi": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
-    "pl": frozenset("łąęśźż"),
-    "tr": frozenset("ğış"),
+    language: frozenset(letters) for language, letters in map(str.split, lines("letters.txt"))
 }
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
-from plansmith_planner.language import phrases
+from plansmith_planner.language import lines, phrases
 from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, in_signs, unit_name
 
 Language = Literal["en", "zh"]
@@ -303,20 +303,7 @@ _THANKS: Final = lazy_pattern(phrases("thanks"), re.IGNORECASE)
 _FAREWELL: Final = lazy_pattern(phrases("farewell"), re.IGNORECASE)
 _ABOUT: Final = lazy_pattern(phrases("about"), re.IGNORECASE)
 # The beginning of a tool's name, and what it is good for in English and Chinese.
-_ABILITIES: Final = (
-    (
-        "files.",
-        "read, search and compare the files of this folder",
-        "阅读、搜索和比较这个文件夹里的文件",
-    ),
-    ("tables.", "answer questions about its tables", "回答表格里的问题"),
-    ("charts.", "draw charts", "画图表"),
-    ("files.write", "write files", "写文件"),
-    ("sql.", "query databases", "查询数据库"),
-    ("web.", "fetch web pages", "读取网页"),
-    ("calculator.", "calculate and convert units", "计算和换算单位"),
-    ("time.", "tell times and dates", "查询时间和日期"),
-)
+_ABILITIES: Final = [line.split(" | ") for line in lines("abilities.txt")]
 
 
 def small_talk(text: str, tools: Collection[str], *, chinese: bool) -> str:

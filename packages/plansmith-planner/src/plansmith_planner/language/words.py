@@ -22,23 +22,10 @@ FILLER: Final = word_list("filler")
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
-_SUFFIXES: Final = (
-    ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
-    ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),
-    ("ibility", "ible"), ("ability", "able"),
-)  # fmt: skip
-_ENDINGS: Final = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "ity", "ous",
-    "ive", "ize", "ise", "ion", "er", "or", "al", "ic",
-)  # fmt: skip
-
-# Exceptions to the rules below.
-_IRREGULAR: Final = {
-    "news": "news", "analysis": "analyz", "analyses": "analyz", "analyse": "analyz",
-    "analytics": "analyz", "bought": "buy", "sold": "sell", "sent": "send", "paid": "pay",
-    "people": "person", "children": "child", "flew": "fly", "ate": "eat", "wrote": "writ",
-    "written": "writ", "writing": "writ",
-}  # fmt: skip
+_STEMS: Final = [line.split() for line in lines("stems.txt")]
+_SUFFIXES: Final = [(row[1], row[2]) for row in _STEMS if row[0] == "suffix"]
+_ENDINGS: Final = [row[1] for row in _STEMS if row[0] == "ending"]
+_IRREGULAR: Final = {row[1]: row[2] for row in _STEMS if row[0] == "word"}
 
 
 def folded(text: str) -> str:

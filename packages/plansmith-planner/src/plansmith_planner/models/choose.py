@@ -18,6 +18,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import ReplyBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
+from plansmith_planner.models.provider_output import providers
 from plansmith_planner.models.wrappers import closing
 
 
@@ -38,20 +39,7 @@ class Key(NamedTuple):
 
 
 # In this order; names that providers keep pointing at a current model where there are such.
-KEYS: Final = (
-    Key("OPENAI_API_KEY", "openai", "gpt-5.4-mini"),
-    Key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-5"),
-    Key("GEMINI_API_KEY", "google", "gemini-flash-latest"),
-    Key("GOOGLE_API_KEY", "google", "gemini-flash-latest"),
-    Key("DEEPSEEK_API_KEY", "deepseek", "deepseek-chat"),
-    Key("DASHSCOPE_API_KEY", "alibaba", "qwen-plus"),
-    Key("MOONSHOTAI_API_KEY", "moonshotai", "kimi-latest"),
-    Key("ZAI_API_KEY", "zai", "glm-4.7"),
-    Key("MISTRAL_API_KEY", "openai", "mistral-large-latest", "https://api.mistral.ai/v1"),
-    Key("GROQ_API_KEY", "openai", "openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
-    Key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
-    Key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
-)
+KEYS: Final = [Key(*row) for row in providers("auto")]
 
 
 LIMIT_S: Final = 1.0

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from plansmith.errors import Misconfigured, ModelBusy, ModelFailed, ModelRefused, PromptTooLong
@@ -92,19 +93,21 @@ def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) ->
 
 INSTALL: Final = "pip install packages/* 'plansmith[models]'"
 
-# Most are NAME_API_KEY.
-_KEYS: Final[Mapping[str, str]] = {
-    "alibaba": "DASHSCOPE_API_KEY",
-    "azure": "AZURE_OPENAI_API_KEY",
+
+def providers(kind: str) -> list[list[str]]:
+    """Returns the rows of a kind in the list of providers that lies beside this file."""
+    text = Path(__file__).with_name("providers.txt").read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return [row[1:] for row in rows if row[0] == kind]
+
+
+# What needs nothing but a key in the environment. Others find their key in files and roles, or
+# need none: those tell at the first call.
+_KEYED: Final = {name: variables for name, *variables in providers("key")}
+_KEYLESS: Final = {name: variables for name, *variables in providers("free")}
+_KEYS: Final = {
+    **{name: variables[0] for name, variables in (_KEYED | _KEYLESS).items() if variables},
     "bedrock": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK",
-    "cohere": "CO_API_KEY",
-    "google": "GOOGLE_API_KEY",
-    "google-cloud": "GOOGLE_API_KEY",
-    "heroku": "HEROKU_INFERENCE_KEY",
-    "huggingface": "HF_TOKEN",
-    "openai-chat": "OPENAI_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-    "vercel": "VERCEL_AI_GATEWAY_API_KEY",
 }
 _GROUP: Final = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 _GROUPS: Final = ("anthropic", "bedrock", "google", "groq", "mistral", "openai")
@@ -267,15 +270,6 @@ def price_of(
 _NAME_FORM: Final = Sentence(
     "write provider:name, such as openai:gpt-5, or auto, local, rules, recorded:FILE"
 )
-# A key in the environment is all that these need. Others find their key in files and roles, or
-# need none: those tell at the first call.
-_KEYED_NAMES: Final = """
-    alibaba anthropic cerebras cohere deepseek google groq mistral moonshotai openai openai-chat
-    openai-responses openrouter xai zai
-"""
-_KEYED: Final = frozenset(_KEYED_NAMES.split())
-_KEYLESS: Final = ("azure", "bedrock", "huggingface", "litellm", "ollama", "vllm")
-_OTHER_KEYS: Final[Mapping[str, str]] = {"alibaba": "ALIBABA_API_KEY", "google": "GEMINI_API_KEY"}
 
 
 def require_usable(name: str, *, environment: Mapping[str, str], has_server: bool = False) -> None:
@@ -299,7 +293,7 @@ def require_usable(name: str, *, environment: Mapping[str, str], has_server: boo
     if provider in ("openai", "openai-chat") and environment.get("OPENAI_BASE_URL"):
         return
     key = key_variable(provider)
-    given = environment.get(key) or environment.get(_OTHER_KEYS.get(provider, key))
+    given = any(environment.get(name) for name in (key, *_KEYED.get(provider, ())))
     if provider in _KEYED and not has_server and not given:
         hint = Sentence(
             "export {variable}=…, or give model('{name}', api_key=…)", variable=key, name=name

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language import lines
 from plansmith_planner.language import words as w
 from plansmith_planner.language.numbers import MONTHS
 from plansmith_planner.ranking.card import Card
@@ -24,41 +25,9 @@ _CLAUSE: Final = re.compile(
     r"|moreover|finally|as well as)\b|然后|并且|同时|另外|接着|再",
     re.IGNORECASE,
 )
-_ASKING: Final = (
-    r"(?i)\b(?:find|look up|information (?:about|on)|latest|recent|tell me about"
-    r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
-)
 _VALUES: Final = tuple(
-    (re.compile(pattern), tuple(w.stem(word) for word in hint.split()))
-    for pattern, hint in (
-        (r"[\w.+-]{1,64}@[\w-]{1,64}\.\w", "email mail address contact"),
-        (r"https?://|www\.", "url link web website page"),
-        (r"\b[\w-]{1,64}\.(?:com|org|net|io|gov|edu)\b", "domain website url"),
-        (
-            (
-                r"(?i)\b\d{4}[-/.]\d\d?[-/.]\d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d"
-                rf"|\b(?:{'|'.join(MONTHS)}) \d"
-            ),
-            "date day",
-        ),
-        (r"(?i)\b\d\d?(?::\d\d)? ?(?:am|pm)\b|\b\d\d?:\d\d\b", "time"),
-        (
-            r"(?i)-?\d{1,3}\.\d{2,12}\D{1,16}\d{1,3}\.\d\d|\blatitude\b|\bcoordinates\b",
-            "latitude longitude lat lon coordinate location",
-        ),
-        (r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b", "ip address"),
-        (
-            r"(?:^|\s)[~.]?/[\w.-]+/[\w.-]|\b[\w-]{1,64}\.(?:txt|md|csv|json|pdf|py|docx?|xlsx?)\b",
-            "file path",
-        ),
-        (r"[$€£¥]\s?\d", "amount price money"),
-        (r"\b(?:USD|EUR|GBP|JPY|CNY|INR|CAD|AUD|CHF)\b", "currency exchange"),
-        (r"\b(?:in|at|near|to|from|around|visit) (?:the )?[A-Z][a-z]", "city location place"),
-        (r"\d ?[-+*/×÷] ?\d|\d ?[%％]", "calculate math percent"),
-        (r"\(?\b\d{3}\)?[ -]\d{3}[ -]\d{4}\b", "phone number contact"),
-        (_ASKING, "search web"),
-        (r"[a-z,] [A-Z][a-z]+ [A-Z][a-z]", "person people name"),
-    )
+    (re.compile(pattern.replace("<months>", "|".join(MONTHS))), tuple(map(w.stem, hint.split())))
+    for hint, _, pattern in (line.partition(": ") for line in lines("values.txt"))
 )
 _QUOTED: Final = re.compile(
     r"[`'\"“‘「]([^`'\"”’」\n]{1,200})[`'\"”’」]|([\w.:/-]{2,200})(?=\()"

@@ -7,7 +7,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,46 +280,18 @@ _NEW_SPACES: Final = 0x7E020000  # any of the flags that make a namespace
 _PUSH_INPUT: Final = 0x5412  # TIOCSTI: types into a terminal
 _OTHER_ABI: Final = 0x40000000
 
-# The same numbers on every architecture.
-_EVERYWHERE: Final = {
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
-    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443,
-    "memfd_secret": 447,
-}  # fmt: skip
-_X86_64: Final = {
-    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "mount": 165,
-    "umount2": 166, "pivot_root": 155, "chroot": 161, "add_key": 248, "request_key": 249,
-    "keyctl": 250, "bpf": 321, "perf_event_open": 298, "unshare": 272, "setns": 308,
-    "userfaultfd": 323, "kexec_load": 246, "kexec_file_load": 320, "init_module": 175,
-    "delete_module": 176, "finit_module": 313, "name_to_handle_at": 303,
-    "open_by_handle_at": 304, "swapon": 167, "swapoff": 168, "reboot": 169, "settimeofday": 164,
-    "clock_settime": 227, "clock_adjtime": 305, "adjtimex": 159, "sethostname": 170,
-    "setdomainname": 171, "iopl": 172, "ioperm": 173, "acct": 163, "quotactl": 179, "syslog": 103,
-    "lookup_dcookie": 212, "modify_ldt": 154, "personality": 135, "vhangup": 153,
-    "fanotify_init": 300, "uselib": 134, "_sysctl": 156, "ustat": 136, "sysfs": 139,
-    "create_module": 174, "get_kernel_syms": 177, "query_module": 178, "nfsservctl": 180,
-    "migrate_pages": 256, "move_pages": 279,
-}  # fmt: skip
-_AARCH64: Final = {
-    "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "mount": 40,
-    "umount2": 39, "pivot_root": 41, "chroot": 51, "add_key": 217, "request_key": 218,
-    "keyctl": 219, "bpf": 280, "perf_event_open": 241, "unshare": 97, "setns": 268,
-    "userfaultfd": 282, "kexec_load": 104, "kexec_file_load": 294, "init_module": 105,
-    "delete_module": 106, "finit_module": 273, "name_to_handle_at": 264,
-    "open_by_handle_at": 265, "swapon": 224, "swapoff": 225, "reboot": 142, "settimeofday": 170,
-    "clock_settime": 112, "clock_adjtime": 266, "adjtimex": 171, "sethostname": 161,
-    "setdomainname": 162, "acct": 89, "quotactl": 60, "syslog": 116, "lookup_dcookie": 18,
-    "personality": 92, "vhangup": 58, "fanotify_init": 262, "nfsservctl": 42,
-    "migrate_pages": 238, "move_pages": 239,
-}  # fmt: skip
+
+def _refused(place: int) -> list[int]:
+    text = Path(__file__).with_name("system_calls.txt").read_text(encoding="ascii")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return [int(row[place]) for row in rows if row[place] != "-"]
 
 
 class _Machine(NamedTuple):
     """What a filter needs to know about a CPU architecture."""
 
     arch: int
-    refused: Mapping[str, int]
+    refused: Sequence[int]
     clone: int
     socket: int
     ioctl: int
@@ -327,8 +299,8 @@ class _Machine(NamedTuple):
 
 _CLONE3: Final = 435
 _MACHINES: Final = {
-    "x86_64": _Machine(0xC000003E, _X86_64 | _EVERYWHERE, 56, 41, 16),
-    "aarch64": _Machine(0xC00000B7, _AARCH64 | _EVERYWHERE, 220, 198, 29),
+    "x86_64": _Machine(0xC000003E, _refused(1), 56, 41, 16),
+    "aarch64": _Machine(0xC00000B7, _refused(2), 220, 198, 29),
 }
 
 
@@ -359,7 +331,7 @@ def _filter(machine: _Machine) -> list[bytes]:
     # the C library then takes `clone`.
     code += _if(_AT_LEAST, _OTHER_ABI, unknown)
     code += _if(_EQUAL, _CLONE3, unknown)
-    for number in machine.refused.values():
+    for number in machine.refused:
         code += _if(_EQUAL, number, refuse)
     code += _if(_EQUAL, machine.clone, [_op(_LOAD, _FIRST), *_if(_ANY_BIT, _NEW_SPACES, refuse)])
     code += [_op(_LOAD, _NUMBER)]

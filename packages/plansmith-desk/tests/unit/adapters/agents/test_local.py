@@ -88,7 +88,7 @@ async def test_what_tools_return_and_what_a_task_is_given_is_fenced_data(notes: 
     assert [each.role for each in first] == ["system", "user"]
     assert "<data-" in first[1].text
     assert [each.role for each in second] == ["system", "user", "assistant", "user"]
-    assert second[2].text == '<call tool="files.read">\n{"path":"a.md"}\n</call>'
+    assert second[2].text == '<call tool="files.read">\n{"path": "a.md"}\n</call>'
     assert second[3].text.startswith("<data-")
     assert 'title="result of files.read"' in second[3].text
 
