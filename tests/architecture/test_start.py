@@ -14,40 +14,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "packages"
 MODEL_AND_TOOLS = (
-    "plansmith_connect.a2a.registry",
-    "plansmith_planner.context",
-    "plansmith_planner.models",
-    "plansmith_desk.builtin",
-    "plansmith_desk.charts",
-    "plansmith_connect.mcp.servers",
-    "plansmith_desk.sql",
-    "plansmith_desk.tables",
-    "plansmith_planner.draft",
-    "plansmith_planner.parse",
-    "plansmith_planner.pipeline",
-    "plansmith_planner.ranking",
+    *("plansmith_connect.a2a.registry", "plansmith_planner.context", "plansmith_planner.models"),
+    *("plansmith_desk.builtin", "plansmith_desk.charts", "plansmith_connect.mcp.servers"),
+    *("plansmith_desk.sql", "plansmith_desk.tables", "plansmith_planner.draft"),
+    *("plansmith_planner.parse", "plansmith_planner.pipeline", "plansmith_planner.ranking"),
 )
 PLANNER = (
-    "plansmith_planner.make",
-    "plansmith_planner.context",
-    "plansmith_planner.model_calls",
-    "plansmith_planner.model_planner",
-    "plansmith_planner.settings",
-    "plansmith_planner.stages",
-    "plansmith_planner.triage",
-    "plansmith_planner.language.yes_or_no",
+    *("plansmith_planner.make", "plansmith_planner.context", "plansmith_planner.model_calls"),
+    *("plansmith_planner.model_planner", "plansmith_planner.settings", "plansmith_planner.stages"),
+    *("plansmith_planner.triage", "plansmith_planner.language.yes_or_no"),
     "plansmith_planner.threads",
 )
 SELDOM = (
-    "httpx",
-    "markdown_it",
-    "plansmith.schedules.service",
-    "plansmith_server",
-    "plansmith_cli.teams",
-    "psycopg",
-    "rich",
-    "starlette",
-    "yaml",
+    *("httpx", "markdown_it", "plansmith.schedules.service", "plansmith_server"),
+    *("plansmith_cli.teams", "psycopg", "rich", "starlette", "yaml"),
 )
 # Settings of a package without its code.
 RECORDS = {"plansmith_server", "plansmith_server.settings"}

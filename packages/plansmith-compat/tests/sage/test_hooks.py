@@ -216,13 +216,9 @@ def test_tools_are_recalled_by_a_ranker_of_the_program() -> None:
 @pytest.mark.parametrize(
     ("text", "steps"),
     [
-        (json.dumps(GOOD), GOOD),
-        (f"```json\n{json.dumps(GOOD)}\n```", GOOD),
-        (f"Sure: {json.dumps(GOOD)} Done.", GOOD),
-        (f"See [1]: {json.dumps(GOOD)}", GOOD),
-        (json.dumps({"steps": GOOD}), GOOD),
-        ("[]", []),
-        ("I will call the weather tool.", None),
+        *((json.dumps(GOOD), GOOD), (f"```json\n{json.dumps(GOOD)}\n```", GOOD)),
+        *((f"Sure: {json.dumps(GOOD)} Done.", GOOD), (f"See [1]: {json.dumps(GOOD)}", GOOD)),
+        *((json.dumps({"steps": GOOD}), GOOD), ("[]", []), ("I will call the weather tool.", None)),
         ("", None),
     ],
 )

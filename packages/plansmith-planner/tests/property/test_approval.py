@@ -164,16 +164,8 @@ def added(steps: Steps, step: dict[str, Any], word: str) -> None:
 
 
 CHANGES = [
-    other_argument,
-    other_list,
-    other_question,
-    no_order,
-    dropped,
-    doubled,
-    other_template,
-    switched_off,
-    renamed,
-    added,
+    *(other_argument, other_list, other_question, no_order, dropped, doubled, other_template),
+    *(switched_off, renamed, added),
 ]
 
 

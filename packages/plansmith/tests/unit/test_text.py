@@ -15,14 +15,10 @@ HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
-        ("plain", "plain"),
-        ("two\nlines\tand a tab", "two lines and a tab"),
-        ("\x1b[2Jgone", "\\u001b[2Jgone"),
-        ("abc\u202egpj.exe", "abc\\u202egpj.exe"),
-        ("zero\u200bwidth", "zero\\u200bwidth"),
-        ("\r\x07", "\\u000d\\u0007"),
-        ("你好 – é", "你好 – é"),
-        ("\ud800", "\\ud800"),
+        *(("plain", "plain"), ("two\nlines\tand a tab", "two lines and a tab")),
+        *(("\x1b[2Jgone", "\\u001b[2Jgone"), ("abc\u202egpj.exe", "abc\\u202egpj.exe")),
+        *(("zero\u200bwidth", "zero\\u200bwidth"), ("\r\x07", "\\u000d\\u0007")),
+        *(("你好 – é", "你好 – é"), ("\ud800", "\\ud800")),
     ],
 )
 def test_what_could_steer_a_terminal_is_spelled_out(text: str, escaped: str) -> None:

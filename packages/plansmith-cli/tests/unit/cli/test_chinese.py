@@ -122,19 +122,12 @@ def test_what_goes_wrong_is_told_in_chinese(types: Typed, cli: Cli) -> None:
         ("check", "broken.json"),
         ("check", "types.yaml"),
         ("run", "last", *PY),
-        ("answer", "last", "yes"),
-        ("ask", " "),
-        ("runs", "--limit", "x"),
-        ("trust", "nowhere"),
-        ("tokens", "create", "x", "--scope", "fly"),
-        ("tenants", "create", "Acme!"),
+        *(("answer", "last", "yes"), ("ask", " "), ("runs", "--limit", "x"), ("trust", "nowhere")),
+        *(("tokens", "create", "x", "--scope", "fly"), ("tenants", "create", "Acme!")),
         ("store", "restore", "text.db", "--yes"),
-        ("store", "doctor", "--store", "sqlite:///text.db"),
-        ("agents", "show", "x"),
-        ("model", "pull", "--offline"),
-        ("serve", "--host", "0.0.0.0"),
-        ("ask", "看一看", "--model", "x"),
-        ("tools", "show", "x"),
+        *(("store", "doctor", "--store", "sqlite:///text.db"), ("agents", "show", "x")),
+        *(("model", "pull", "--offline"), ("serve", "--host", "0.0.0.0")),
+        *(("ask", "看一看", "--model", "x"), ("tools", "show", "x")),
     ):
         assert types(*words) != 0, words
 
@@ -209,20 +202,13 @@ def test_the_commands_of_operators_are_told_in_chinese(types: Typed, cli: Cli) -
     digest = cli.json("trust", code=5)["hash"]
     assert types("trust --yes 0") != 0
     for words in (
-        ("trust", "--yes", digest),
-        ("trust", "--list"),
-        ("tokens", "create", "ci", "--scope", "look,propose"),
-        ("tokens", "list"),
-        ("tenants", "create", "acme"),
-        ("tenants", "remove", "acme"),
-        ("store", "verify", "--all"),
-        ("store", "doctor", "--sample", "1"),
-        ("store", "prune", "--older-than", "90d", "--yes"),
-        ("store", "backup", "../copy.db"),
-        ("store", "restore", "../copy.db", "--yes"),
-        ("config", "prompts", "list"),
-        ("model", "list"),
-        ("config", "--all"),
+        *(("trust", "--yes", digest), ("trust", "--list")),
+        *(("tokens", "create", "ci", "--scope", "look,propose"), ("tokens", "list")),
+        *(("tenants", "create", "acme"), ("tenants", "remove", "acme")),
+        *(("store", "verify", "--all"), ("store", "doctor", "--sample", "1")),
+        *(("store", "prune", "--older-than", "90d", "--yes"), ("store", "backup", "../copy.db")),
+        *(("store", "restore", "../copy.db", "--yes"), ("config", "prompts", "list")),
+        *(("model", "list"), ("config", "--all")),
     ):
         assert types(*words) == 0, words
 

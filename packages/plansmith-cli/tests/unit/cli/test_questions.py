@@ -272,12 +272,8 @@ NUMBER = {"answer_schema": {"type": "integer"}}
         ({"kind": "unknown", "options": ("done", "not_done", "retry")}, "n", "not_done"),
         ({"options": ("Yes", "not now")}, "y", "Yes"),
         ({"options": ("y", "yes")}, "好", "好"),  # either could be meant
-        ({}, " any text ", "any text"),
-        ({}, "12", "12"),
-        (COLOURS, "blue", "blue"),
-        (COLOURS, "2", "blue"),
-        ({"options": ("2", "1")}, "1", "1"),
-        (NUMBER, "12", 12),
+        *(({}, " any text ", "any text"), ({}, "12", "12"), (COLOURS, "blue", "blue")),
+        *((COLOURS, "2", "blue"), ({"options": ("2", "1")}, "1", "1"), (NUMBER, "12", 12)),
         ({"answer_schema": {"type": "string"}}, "12", "12"),
         ({"answer_schema": {"type": "array"}}, '["a"]', ["a"]),
     ],
@@ -303,16 +299,8 @@ def test_only_an_explicit_yes_approves(typed: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "kind"),
     [
-        ("", "later"),
-        ("yes please", "later"),
-        ("yy", "later"),
-        ("ok", "later"),
-        ("1", "later"),
-        ("c", "later"),
-        ("n", "no"),
-        ("No", "no"),
-        ("否", "no"),
-        ("e", "edit"),
+        *(("", "later"), ("yes please", "later"), ("yy", "later"), ("ok", "later"), ("1", "later")),
+        *(("c", "later"), ("n", "no"), ("No", "no"), ("否", "no"), ("e", "edit")),
         ("c use Athens instead", "changes"),
     ],
 )

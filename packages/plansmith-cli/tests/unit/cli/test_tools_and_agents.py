@@ -105,14 +105,10 @@ def test_json_lines_are_many_tools_and_one_without_an_effect_writes_in_the_open_
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("nonsense", "not JSON"),
-        ("5", "neither an object nor a list"),
-        ("[5]", "is not a tool"),
-        ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'"),
-        ('[{"name": ""}]', "not usable: name"),
-        ('[{"description": "x"}]', "not usable: name"),
-        ('{"t": {"effect": "explode"}}', "not usable: effect"),
-        ("[" * 100_000, "not JSON"),
+        *(("nonsense", "not JSON"), ("5", "neither an object nor a list")),
+        *(("[5]", "is not a tool"), ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'")),
+        *(('[{"name": ""}]', "not usable: name"), ('[{"description": "x"}]', "not usable: name")),
+        *(('{"t": {"effect": "explode"}}', "not usable: effect"), ("[" * 100_000, "not JSON")),
     ],
 )
 def test_bad_tools_are_refused_with_the_reason(text: str, why: str) -> None:

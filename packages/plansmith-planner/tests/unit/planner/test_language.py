@@ -52,16 +52,14 @@ async def planned(
 @pytest.mark.parametrize(
     ("text", "most"),
     [
-        ("at most 2 steps", 2),
-        ("Use at most two steps.", 2),
-        ("No more than one step", 1),
-        ("a maximum of 3 steps in total", 3),
-        ("2 steps or fewer", 2),
-        ("最多两步", 2),
-        ("不超过 3 个步骤", 3),
-        ("最多只能用一步", 1),
-        ("三步以内", 3),
-        ("不得超过十二个步骤", 12),
+        *(("at most 2 steps", 2), ("Use at most two steps.", 2), ("No more than one step", 1)),
+        *(("a maximum of 3 steps in total", 3), ("2 steps or fewer", 2), ("最多两步", 2)),
+        *(
+            ("不超过 3 个步骤", 3),
+            ("最多只能用一步", 1),
+            ("三步以内", 3),
+            ("不得超过十二个步骤", 12),
+        ),
     ],
 )
 def test_a_constraint_on_the_number_of_steps_is_read_in_words_and_digits(

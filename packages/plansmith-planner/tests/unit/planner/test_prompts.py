@@ -138,13 +138,8 @@ async def test_asking_and_refusing_carry_their_words(
 @pytest.mark.parametrize(
     "says",
     [
-        ModelBusy("overloaded"),
-        ModelRefused("no key"),
-        "I think you should plan this.",
-        "",
-        {"decision": "maybe"},
-        {"decision": ["plan"]},
-        {"decision": "answer", "answer": "  "},
+        *(ModelBusy("overloaded"), ModelRefused("no key"), "I think you should plan this.", ""),
+        *({"decision": "maybe"}, {"decision": ["plan"]}, {"decision": "answer", "answer": "  "}),
         [1, 2],
     ],
 )

@@ -109,14 +109,8 @@ def test_a_path_is_relative_unless_it_starts_with_a_slash(url: str, path: Path) 
 @pytest.mark.parametrize(
     "url",
     [
-        "",
-        "mysql://localhost/a",
-        "runs.db",
-        "sqlite:",
-        "sqlite:///",
-        "sqlite://runs.db",
-        "sqlite:///a.db?synchronous=off",
-        "sqlite:///a.db?mode=fast",
+        *("", "mysql://localhost/a", "runs.db", "sqlite:", "sqlite:///", "sqlite://runs.db"),
+        *("sqlite:///a.db?synchronous=off", "sqlite:///a.db?mode=fast"),
     ],
 )
 def test_a_wrong_address_says_what_is_right(url: str) -> None:

@@ -45,20 +45,8 @@ def test_a_reference_in_text_is_read(text: str, expected: Ref) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{a}",
-        "{{}}",
-        "{{a b}}",
-        "{{a..b}}",
-        "{{a[x]}}",
-        "{{a|first}}",
-        "{ {a}}",
-        "{{.a}}",
-        "{{run:/a}}",
-        "{{run:x}}",
-        "{{run:x/}}",
-        "{{run:a b/c}}",
-        "{{ran:a/b}}",
-        "{{run:a/b/c}}",
+        *("{a}", "{{}}", "{{a b}}", "{{a..b}}", "{{a[x]}}", "{{a|first}}", "{ {a}}", "{{.a}}"),
+        *("{{run:/a}}", "{{run:x}}", "{{run:x/}}", "{{run:a b/c}}", "{{ran:a/b}}", "{{run:a/b/c}}"),
     ],
 )
 def test_what_is_no_reference_stays_as_it_is_and_double_braces_are_told(text: str) -> None:
@@ -90,14 +78,9 @@ def test_a_missing_value_is_told_with_what_there_is(reference: str, hint: str) -
 @pytest.mark.parametrize(
     "broken",
     [
-        {"$from": 5},
-        {"$from": "a b"},
-        {"$from": "run:only"},
-        {"$from": "a", "$path": "items"},
-        {"$from": "a", "$path": [-1]},
-        {"$from": "a", "$path": [True]},
-        {"$from": "a", "$path": [1.5]},
-        {"$from": "a", "$Path": []},
+        *({"$from": 5}, {"$from": "a b"}, {"$from": "run:only"}, {"$from": "a", "$path": "items"}),
+        *({"$from": "a", "$path": [-1]}, {"$from": "a", "$path": [True]}),
+        *({"$from": "a", "$path": [1.5]}, {"$from": "a", "$Path": []}),
     ],
 )
 def test_a_malformed_reference_is_found_and_never_filled(broken: Json) -> None:
@@ -167,19 +150,11 @@ def test_a_condition_holds_or_not_by_the_values_it_refers_to(condition: Any, out
 @pytest.mark.parametrize(
     "condition",
     [
-        {"below": [COUNT, "10"]},
-        {"below": ["{{stock.note}}", 1]},
-        {"equals": [COUNT, "7"]},
-        {"equals": ["{{stock.open}}", 1]},
-        {"in": [COUNT, "7"]},
-        {"in": [COUNT, ["7"]]},
-        {"contains": [COUNT, 7]},
-        {"empty": COUNT},
-        {"below": ["{{stock.missing}}", 1]},
-        {"below": ["{{other}}", 1]},
-        {"equals": [{"length": COUNT}, 1]},
-        {"equals": [{"$first": ["{{gone}}", "{{other}}"]}, 1]},
-        {"is_true": COUNT},
+        *({"below": [COUNT, "10"]}, {"below": ["{{stock.note}}", 1]}, {"equals": [COUNT, "7"]}),
+        *({"equals": ["{{stock.open}}", 1]}, {"in": [COUNT, "7"]}, {"in": [COUNT, ["7"]]}),
+        *({"contains": [COUNT, 7]}, {"empty": COUNT}, {"below": ["{{stock.missing}}", 1]}),
+        *({"below": ["{{other}}", 1]}, {"equals": [{"length": COUNT}, 1]}),
+        *({"equals": [{"$first": ["{{gone}}", "{{other}}"]}, 1]}, {"is_true": COUNT}),
     ],
 )
 def test_a_condition_that_cannot_be_decided_says_so_instead_of_choosing(condition: Any) -> None:
@@ -191,16 +166,9 @@ def test_a_condition_that_cannot_be_decided_says_so_instead_of_choosing(conditio
 @pytest.mark.parametrize(
     "condition",
     [
-        None,
-        "stock.count < 10",
-        {},
-        {"below": 1},
-        {"below": [1]},
-        {"below": [1, 2], "above": [1, 2]},
-        {"all": []},
-        {"all": {"below": [1, 2]}},
-        {"not": [{"below": [1, 2]}]},
-        {"equals": [{"length": 5}, 5]},
+        *(None, "stock.count < 10", {}, {"below": 1}, {"below": [1]}),
+        *({"below": [1, 2], "above": [1, 2]}, {"all": []}, {"all": {"below": [1, 2]}}),
+        *({"not": [{"below": [1, 2]}]}, {"equals": [{"length": 5}, 5]}),
         {"equals": [{"call": "rm"}, 5]},
     ],
 )

@@ -211,6 +211,9 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
     return run(plan=PLAN, phase=RUNNING, questions=dict(questions), steps=Steps(states))
 
 
+S = StepStatus
+
+
 @pytest.mark.parametrize(
     ("given", "move"),
     [
@@ -235,32 +238,20 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (run(phase=RunStatus.DONE), Over(RunStatus.DONE)),
         (run(phase=RUNNING, damage="event 3 is missing"), Damaged("event 3 is missing")),
         # Under way, it waits only when nothing else can be done.
-        (under_way(a=StepStatus.READY), Execute()),
-        (under_way(a=StepStatus.FAILED), Execute()),
-        (under_way(ASKED, a=StepStatus.ASKING), AwaitAnswer(("q",), begun=True)),
-        (under_way(a=StepStatus.UNKNOWN), AwaitAnswer(begun=True)),
-        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY), Execute()),
-        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.WAITING), Execute()),
-        (
-            under_way(ASKED, a=StepStatus.ASKING, behind_a=StepStatus.WAITING),
-            AwaitAnswer(("q",), begun=True),
-        ),
+        (under_way(a=S.READY), Execute()),
+        (under_way(a=S.FAILED), Execute()),
+        (under_way(ASKED, a=S.ASKING), AwaitAnswer(("q",), begun=True)),
+        (under_way(a=S.UNKNOWN), AwaitAnswer(begun=True)),
+        (under_way(ASKED, a=S.ASKING, b=S.READY), Execute()),
+        (under_way(ASKED, a=S.ASKING, b=S.WAITING), Execute()),
+        (under_way(ASKED, a=S.ASKING, behind_a=S.WAITING), AwaitAnswer(("q",), begun=True)),
         # A disabled step never starts, and nothing waits for it.
-        (
-            under_way(ASKED, a=StepStatus.ASKING, off=StepStatus.WAITING),
-            AwaitAnswer(("q",), begun=True),
-        ),
-        (under_way(ASKED, a=StepStatus.DONE, behind_off=StepStatus.WAITING), Execute()),
-        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.RUNNING), Execute()),
-        (under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING), AwaitAnswer(("q",), True)),
-        (
-            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING, m__1=StepStatus.WAITING),
-            Execute(),
-        ),
-        (
-            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.DONE, a=StepStatus.ASKING),
-            Execute(),
-        ),
+        (under_way(ASKED, a=S.ASKING, off=S.WAITING), AwaitAnswer(("q",), begun=True)),
+        (under_way(ASKED, a=S.DONE, behind_off=S.WAITING), Execute()),
+        (under_way(ASKED, a=S.ASKING, b=S.RUNNING), Execute()),
+        (under_way(ASKED, m=S.RUNNING, m__0=S.ASKING), AwaitAnswer(("q",), True)),
+        (under_way(ASKED, m=S.RUNNING, m__0=S.ASKING, m__1=S.WAITING), Execute()),
+        (under_way(ASKED, m=S.RUNNING, m__0=S.DONE, a=S.ASKING), Execute()),
     ],
 )
 def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:

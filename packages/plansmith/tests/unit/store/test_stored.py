@@ -41,14 +41,7 @@ from plansmith_cli.doctor import diagnose
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.sampled_from(
     [
-        "",
-        "\n",
-        "\x00",
-        "\x01",
-        "a" * 64,
-        "0" * 80,
-        "0" * 128,
-        '{"hash":"\x00"}',
+        *("", "\n", "\x00", "\x01", "a" * 64, "0" * 80, "0" * 128, '{"hash":"\x00"}'),
         canonical_hash(1) * 3,
     ]
 )

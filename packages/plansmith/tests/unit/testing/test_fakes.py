@@ -8,7 +8,7 @@ import pytest
 
 from plansmith.errors import ModelBusy, ScriptMismatch, ToolBusy
 from plansmith.plan.capability import ToolSpec
-from plansmith.ports import Call, ChatModel, Delta, Message, Prompt
+from plansmith.ports import Call, ChatModel, Delta, Message, Prompt, Usage
 from plansmith.testing import (
     Answer,
     FakeClock,
@@ -20,6 +20,7 @@ from plansmith.testing import (
 )
 
 HELLO = [Message("user", "hello 你好")]
+USED = Answer({"plan": 1}, tool="plan", usage=Usage(9, 3, 2))
 
 
 async def ask(model: ChatModel, messages: list[Message] | None = None) -> list[Delta]:
@@ -46,7 +47,7 @@ def test_the_plugins_fixture_complains_of_left_over_answers(pytester: pytest.Pyt
 
 async def test_a_recorded_call_plays_back_piece_by_piece_the_same(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
-    source = ScriptedModel("第一 answer", Answer({"plan": 1}, tool="plan"), ModelBusy("later"))
+    source = ScriptedModel("第一 answer", USED, ModelBusy("later"))
     recording = RecordingModel(source, path)
     first, second = await ask(recording), await ask(recording)
     with pytest.raises(ModelBusy):

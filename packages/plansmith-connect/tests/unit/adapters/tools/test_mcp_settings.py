@@ -107,16 +107,9 @@ BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd":
 @pytest.mark.parametrize(
     "change",
     [
-        {"command": "aa"},
-        {"args": ["b", "c"]},
-        {"args": []},
-        {"env": {"K": "v", "L": ""}},
-        {"env": {"K": "w"}},
-        {"env": {"API_KEY": "w"}},
-        {"cwd": "/y"},
-        {"pass_env": ["Z"]},
-        {"trusted": True},
-        {"tools": {"t": {"effect": "read"}}},
+        *({"command": "aa"}, {"args": ["b", "c"]}, {"args": []}, {"env": {"K": "v", "L": ""}}),
+        *({"env": {"K": "w"}}, {"env": {"API_KEY": "w"}}, {"cwd": "/y"}, {"pass_env": ["Z"]}),
+        *({"trusted": True}, {"tools": {"t": {"effect": "read"}}}),
     ],
 )
 def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:

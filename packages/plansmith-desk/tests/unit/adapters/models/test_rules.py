@@ -97,15 +97,10 @@ def test_the_tool_whose_words_fit_gets_the_values(request_text: str, calls: list
 @pytest.mark.parametrize(
     "request_text",
     [
-        "unpaid invoices over 1000",
-        "How many orders in shop.db?",
-        "summarise todo.md",
-        "Top 5 products by revenue in sales.csv",
-        "What will the time of todo.md be tomorrow?",
-        "Read todo.md, then sing it to me",
-        "Read todo.md and send it to the boss",
-        "sales.csv 里哪个客户没有付款？",
-        "delete the backup folder",
+        *("unpaid invoices over 1000", "How many orders in shop.db?", "summarise todo.md"),
+        *("Top 5 products by revenue in sales.csv", "What will the time of todo.md be tomorrow?"),
+        *("Read todo.md, then sing it to me", "Read todo.md and send it to the boss"),
+        *("sales.csv 里哪个客户没有付款？", "delete the backup folder"),
     ],
 )
 async def test_rules_refuse_a_request_with_a_word_that_they_do_not_cover(

@@ -281,8 +281,8 @@ def lamps(tmp_path: Path) -> Path:
     ("query", "problem"),
     [
         ("SELECT sum(amount) FROM sales WHERE region = 'north'", ""),
-        ("SELECT 1 FROM sales WHERE region LIKE '%th' AND day >= '2026-01'", ""),
-        ("SELECT 1 FROM sales WHERE lower(region) = 'atlantis'", ""),
+        ("region LIKE '%th' AND day >= '2026-01'", ""),
+        ("lower(region) = 'atlantis'", ""),
         ("SELECT x FROM (SELECT upper(region) AS x FROM sales) WHERE x = 'Chair'", ""),
         ("SELECT median(amount) FROM sales WHERE strftime('%m', day) = '01'", ""),
         (
@@ -296,38 +296,31 @@ def lamps(tmp_path: Path) -> Path:
         ("SELECT FROM sales", 'the database says: near "FROM": syntax error'),
         ("DELETE FROM sales", "the statement is not allowed: not authorized; this tool only reads"),
         (
-            "SELECT 1 FROM sales WHERE region = 'chair'",
+            "region = 'chair'",
             "region never is 'chair', but product is: compare product with 'Chair'",
         ),
+        ("s.product = 'desk_lamp'", "product never is 'desk_lamp': did you mean 'Desk lamp'?"),
+        ("product IN ('Chairs', 'Desk lamp')", "product never is 'Chairs': did you mean 'Chair'?"),
+        ("product = 'lamp'", ""),
         (
-            "SELECT 1 FROM sales s WHERE s.product = 'desk_lamp'",
-            "product never is 'desk_lamp': did you mean 'Desk lamp'?",
-        ),
-        (
-            "SELECT 1 FROM sales WHERE product IN ('Chairs', 'Desk lamp')",
-            "product never is 'Chairs': did you mean 'Chair'?",
-        ),
-        ("SELECT 1 FROM sales WHERE product = 'lamp'", ""),
-        (
-            "SELECT 1 FROM sales WHERE code = 'AB'",
+            "code = 'AB'",
             "code has 'aB' and 'Ab' and 'ab': write lower(code) = 'ab' for all of them",
         ),
-        (
-            "SELECT 1 FROM sales WHERE day >= '01.02.2026'",
-            "day holds dates as 2026-01-02: write '01.02.2026' that way",
-        ),
+        ("day >= '01.02.2026'", "day holds dates as 2026-01-02: write '01.02.2026' that way"),
         (
             "SELECT region, avg(s.product) FROM sales s GROUP BY region",
             "product holds texts, and avg() needs numbers: columns of numbers are amount",
         ),
         ("SELECT sum(amount), max(product) FROM sales", ""),
         ("SELECT 1 FROM 员工 WHERE 部门 = '技术'", "部门 never is '技术': did you mean '技术部'?"),
-        ("SELECT 1 FROM sales WHERE amount > 'many'", "amount holds numbers, and 'many' is none"),
+        ("amount > 'many'", "amount holds numbers, and 'many' is none"),
     ],
 )
 async def test_a_query_is_rehearsed_over_the_real_files(
     lamps: Path, query: str, problem: str
 ) -> None:
+    if not query.startswith(("SELECT", "DELETE")):  # a condition
+        query = f"SELECT 1 FROM sales s WHERE {query}"
     found = await TableTools(lamps).rehearse("tables.sql", {"query": query})
     assert found == problem or (problem and found.startswith(problem))
 

@@ -65,15 +65,8 @@ async def use(root: Path, tool: str, **words: Any) -> Any:
 async def test_a_table_is_described_by_its_columns(folder: Path) -> None:
     found = await use(folder, "describe", table="sales.csv")
     assert found["rows"] == 4
-    kinds = {each["name"]: each["type"] for each in found["columns"]}
-    assert kinds == {
-        "id": "integer",
-        "region": "text",
-        "amount": "number",
-        "day": "date",
-        "paid": "boolean",
-        "note": "text",
-    }
+    kinds = " ".join(f"{each['name']}:{each['type']}" for each in found["columns"])
+    assert kinds == "id:integer region:text amount:number day:date paid:boolean note:text"
     amount = found["columns"][2]
     assert (amount["min"], amount["max"], amount["missing"]) == (0.1, 10.5, 0)
     assert found["columns"][1]["missing"] == 1
@@ -156,15 +149,11 @@ async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
         await use(folder, "sql", tables={"s": "sales.csv"}, query=query)
 
 
+INT = "integer"
 FILES = [
     ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
     ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
-    (
-        "gbk.csv",
-        "城市,销量\n北京,5\n".encode("gbk"),
-        {"城市": "text", "销量": "integer"},
-        "GB18030",
-    ),
+    ("gbk.csv", "城市,销量\n北京,5\n".encode("gbk"), {"城市": "text", "销量": INT}, "GB18030"),
     ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "number", "b": "text"}, "1252"),
     ("money.csv", b'a,b\n"$1,200.50",x\n$3,y\n', {"a": "number", "b": "text"}, "is read as 1200.5"),
     ("gaps.csv", b"a\n12\nn/a\n-\n", {"a": "integer"}, "'n/a' and '-' is read as missing"),
@@ -174,18 +163,8 @@ FILES = [
     ("pipe.csv", b'a|b\n"x|y"|2\n', {"a": "text", "b": "integer"}, ""),
     ("zeros.csv", b"zip\n007\n123\n", {"zip": "text"}, ""),
     ("huge.csv", b"n\n123456789012345678901234567890\n1\n", {"n": "text"}, ""),
-    (
-        "ragged.csv",
-        b"a,b\n1\n1,2,3\n",
-        {"a": "integer", "b": "integer", "column_3": "integer"},
-        "more cells",
-    ),
-    (
-        "twice.csv",
-        b"a,a,\n1,2,3\n",
-        {"a": "integer", "a_2": "integer", "column_3": "integer"},
-        "renamed",
-    ),
+    ("ragged.csv", b"a,b\n1\n1,2,3\n", {"a": INT, "b": INT, "column_3": INT}, "more cells"),
+    ("twice.csv", b"a,a,\n1,2,3\n", {"a": INT, "a_2": INT, "column_3": INT}, "renamed"),
     ("empty.csv", b"a,b\n,\n", {"a": "null", "b": "null"}, ""),
     ("times.csv", b"t\n2026-01-01T10:00:00Z\n2026-01-01 10:00\n", {"t": "datetime"}, ""),
     ("rows.json", b'[{"a": 1, "b": [1]}, {"a": 2.5}]', {"a": "number", "b": "json"}, ""),
@@ -580,15 +559,10 @@ def loans(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("condition", "names"),
     [
-        ("returned IS NULL", "Ann Cy Di"),
-        ("returned = ''", "Ann Cy Di"),
-        ("t.returned=='' ", "Ann Cy Di"),
-        ("trim(returned) = ''", "Ann Cy Di"),
-        ("returned IS NOT NULL", "Bo"),
-        ("returned <> ''", "Bo"),
-        ("returned IS NOT ''", "Bo"),
-        ("NOT returned = ''", "Bo"),
-        ("name = 'returned = '''''", ""),
+        *(("returned IS NULL", "Ann Cy Di"), ("returned = ''", "Ann Cy Di")),
+        *(("t.returned=='' ", "Ann Cy Di"), ("trim(returned) = ''", "Ann Cy Di")),
+        *(("returned IS NOT NULL", "Bo"), ("returned <> ''", "Bo"), ("returned IS NOT ''", "Bo")),
+        *(("NOT returned = ''", "Bo"), ("name = 'returned = '''''", "")),
     ],
 )
 async def test_empty_cells_of_a_table_are_found_however_a_query_asks_for_them(

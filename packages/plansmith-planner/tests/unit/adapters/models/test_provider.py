@@ -281,13 +281,9 @@ async def test_an_answer_that_breaks_off_is_busy_and_never_done(ending: Any) -> 
 @pytest.mark.parametrize(
     "answer",
     [
-        Reply("half", ends="malformed"),
-        Reply("half", ends="error"),
-        Page("<html>please log in</html>"),
-        Page('{"choices": []}', "application/json"),
-        Page("", SSE),
-        Page("data: [DONE]\n\n", SSE),
-        Page(b"data: \xff\xfe\n\n", SSE),
+        *(Reply("half", ends="malformed"), Reply("half", ends="error")),
+        *(Page("<html>please log in</html>"), Page('{"choices": []}', "application/json")),
+        *(Page("", SSE), Page("data: [DONE]\n\n", SSE), Page(b"data: \xff\xfe\n\n", SSE)),
         Page('data: {"choices": [{"delta": {"content": {"no": 1}}}]}\n\n', SSE),
     ],
 )
