@@ -30,7 +30,7 @@ async def allowed(house: House, run: str, whole: Any, *, perhaps: bool = False) 
     answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
     reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
     assert perhaps or reply.status_code == 200
-    return await house.until(run, *OVER) if reply.status_code == 200 else None
+    return await house.until(run, "asking", *OVER) if reply.status_code == 200 else None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_a_large_file_that_would_be_lost_is_not_said_to_stay(
     (work / "big.bin").write_bytes(b"b" * 11_000_000)
     run, whole = await asking(desk, READ, tool_step("x", tool, inputs=inputs))
     await allowed(desk, run, whole)
-    assert not whole["would_fail"]
+    assert not whole["now"].get("fails")
 
 
 @pytest.mark.parametrize("tool", ["files.move", "files.copy"])
@@ -59,7 +59,7 @@ async def test_a_move_into_a_new_folder_is_shown_where_it_goes(
     inputs = {"path": "{{read.text}}", "to": "box/"}
     run, whole = await asking(desk, READ, tool_step("m", tool, inputs=inputs))
     over = await allowed(desk, run, whole)
-    assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["files"]]
+    assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["now"]["files"]]
 
 
 # The files before, the call, what changes after it was shown, and what must not be there then.
@@ -108,7 +108,7 @@ async def test_what_changed_after_it_was_shown_is_neither_lost_nor_written(
     files, tool, inputs, (changed, text), (target, bad) = CHANGED[name]
     write_below(work, files)
     run, whole = await asking(desk, READ, tool_step("x", tool, inputs=inputs))
-    assert not whole["would_fail"]
+    assert not whole["now"].get("fails")
     write_below(work, {changed: text})
     await allowed(desk, run, whole, perhaps=True)
     assert not (work / target).exists() or bad not in (work / target).read_text()

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from plansmith.plan.data import Flag, Json, StrictInt
-from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.limits import Bound, BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.timing import Timing
 from plansmith.schedules.schedule import Missed, Overlap
@@ -277,6 +277,7 @@ class Behaviour(Input):
     jitter_seconds: StrictInt | None = Field(default=None, ge=0, le=86_400)
     max_failures: StrictInt | None = Field(default=None, ge=1, le=10**6)
     budget: BudgetLimits | None = None
+    bounds: dict[str, Bound] | None = None
 
     def settings(self) -> Any:
         """Returns the given fields as arguments of the library."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -21,7 +22,15 @@ from plansmith_cli.commands.schedule_view import Offer, fire_json, instant, loca
 from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.describe import finish
 from plansmith_cli.interactive import stoppable
-from plansmith_cli.options import JSON, PARTS, TOOLS, read_budget, read_time
+from plansmith_cli.options import (
+    JSON,
+    PARTS,
+    TOOLS,
+    read_budget,
+    read_pairs,
+    read_time,
+    read_value,
+)
 from plansmith_cli.session import Session, exit_of, session_command, store_command
 from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
@@ -49,7 +58,25 @@ def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
         limits = read_budget(args.budget)
         money = {"money": f"{Decimal(str(limits['money'])):f}"} if "money" in limits else {}
         found["budget"] = limits | money
+    if args.bound or args.only:
+        found["bounds"] = _bounds_of(args.bound or (), args.only or ())
     return found
+
+
+def _bounds_of(most: Iterable[str], only: Iterable[str]) -> dict[str, Any]:
+    """Reads how many calls of a tool a fire may make, and with which values."""
+    bounds: dict[str, Any] = {}
+    for tool, number in read_pairs(most).items():
+        if not number.isdecimal() or not int(number):
+            raise wrong("{text} is no number of calls", "such as send=20", text=repr(number))
+        bounds[tool] = {"most": int(number), "only": {}}
+    for pair in only:
+        ((place, value),) = read_pairs([pair]).items()
+        tool, _, name = place.rpartition(".")
+        if tool not in bounds:
+            raise wrong("{tool} has no bound", "give one, such as --bound send=20", tool=repr(tool))
+        bounds[tool]["only"].setdefault(name, []).append(read_value(name, value))
+    return bounds
 
 
 async def _next(session: Session) -> None:
@@ -301,6 +328,8 @@ _BEHAVIOUR: Final = """
 --jitter SECONDS  start at random up to this much later
 --max-failures N  pause after N failures in a row (default: 3)
 --budget LIMITS  for each fire, such as steps=20
+--bound TOOL=MOST*  let each fire make so many calls with values of other tools
+--only TOOL.INPUT=VALUE*  of these, only with this value
 --plan FILE  the plan, from a file
 --approve-plan HASH  approve exactly this plan
 """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from plansmith import Misconfigured, Plan, Refused, Run
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
+from plansmith.plan.limits import Bound
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timed_plans import TimedPlan, plans_by_time
 from plansmith.plan.timing import Timing, next_fires, require_valid_timing, zone_of
@@ -59,6 +60,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
         "plan": schedule.plan.to_json() if schedule.plan else None,
         "budget": schedule.budget.to_json(),
+        "bounds": {name: each.to_json() for name, each in schedule.bounds.items()},
         "created": instant(schedule.created),
         "next": [instant(at) for at in schedule.next_times(datetime.now(UTC), count=count)],
     }
@@ -126,6 +128,7 @@ def _about(schedule: Schedule) -> Iterator[str]:
     limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
     if limits:
         yield Sentence("each fire may take {limits}", limits=limits)
+    yield from _bound_lines(schedule.bounds)
     if schedule.approved:
         yield Sentence(
             "runs unattended as plan {hash}, approved by {who}",
@@ -144,6 +147,17 @@ def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
         yield "  ".join(filter(None, (state, fire.run, clip(safe(own(fire.note)), 120))))
 
 
+def _bound_lines(bounds: Mapping[str, Bound]) -> Iterator[str]:
+    for tool, bound in bounds.items():
+        only: dict[str, Json] = {name: [*values] for name, values in bound.only.items()}
+        yield Sentence(
+            "each fire may call {tool} {most} times with values of other tools, only: {values}",
+            tool=safe(tool),
+            most=bound.most,
+            values=safe(json_text(only)) if only else "*",
+        )
+
+
 class Offer(NamedTuple):
     """A schedule to be approved: its plan and its fields."""
 
@@ -153,6 +167,11 @@ class Offer(NamedTuple):
     @property
     def is_several(self) -> bool:
         return bool(self.plan.schedules) and self.fields.get("timing") is None
+
+    @property
+    def bounds(self) -> dict[str, Bound]:
+        given: dict[str, Any] = self.fields.get("bounds") or {}
+        return {tool: Bound.model_validate(each) for tool, each in given.items()}
 
     @property
     def timed_plans(self) -> list[tuple[Timing, Plan]]:
@@ -169,7 +188,7 @@ class Offer(NamedTuple):
         """Shows what would run when, and why that is asked; refuses what cannot run unattended."""
         for timing, plan in self.timed_plans:
             require_valid_timing(timing)
-            await session.smith.schedules.require_unattended(plan)
+            await session.smith.schedules.require_unattended(plan, self.bounds)
         await require_runnable(session, self.plan)
         lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
@@ -180,6 +199,7 @@ class Offer(NamedTuple):
             lines.append(f"{steps}: {line}" if self.is_several else line)
             fires = next_fires(timing, after=now, count=3)
             lines += [f"  {local(at, timing.timezone)}" for at in fires]
+        lines += (safe(own(line)) for line in _bound_lines(self.bounds))
         asked = await session.smith.runs.intake.review(self.plan)
         lines += [f"  ! {safe(own(why))}" for each in asked for why in each.reasons]
         session.say(*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}")

@@ -130,6 +130,8 @@ class Callees:
         self, unit: Unit, inputs: dict[str, Json], call: Call
     ) -> Differs | Failed | None:
         """Returns what a call would do, if that is something else than a person saw, or fails."""
+        if self.previews(unit) is None:
+            return None
         now = await self.preview(unit, inputs) or CallPreview()
         is_own = call.attempt > 1 and now.done  # by its own first try
         if now.hash != call.seen and not is_own:
