@@ -412,3 +412,30 @@ async def test_a_call_that_was_shown_to_fail_is_not_made() -> None:
     run = await Plansmith(tools=[add]).do(plan, approve_changes=lambda _: True)
     assert (run.status, made) == (RunStatus.FAILED, [])
     assert "no room for x" in run.report
+
+
+async def test_a_preview_that_changes_its_arguments_changes_no_call() -> None:
+    sent: list[Any] = []
+
+    def show(mail: dict[str, str]) -> str:
+        mail["to"] = "mallory"
+        return "a mail"
+
+    @tool(effect="read")
+    def draft() -> dict[str, str]:
+        return {"to": "ann"}
+
+    @tool(effect="write", preview=show)
+    def send(mail: dict[str, Any]) -> None:
+        sent.append(mail)
+
+    inputs = {"mail": "{{d}}"}
+    steps = [{"id": each, "tool": "send", "inputs": inputs} for each in "ab"]
+    smith = Plansmith(tools=[draft, send])
+    run = await smith.preview(plan_of({"id": "d", "tool": "draft"}, *steps), by="ann")
+    assert run.result("d") == {"to": "ann"}
+    assert calls(run) == {each: {"mail": {"to": "ann"}} for each in "ab"}
+    assert run.preview is not None
+    await smith.decide(run.id, approve=run.preview.hash, by="ann")
+    assert (await smith.run(run.id)).status is RunStatus.DONE
+    assert sent == [{"to": "ann"}, {"to": "ann"}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -146,8 +147,8 @@ class Callees:
         if (source := self.previews(unit)) is None:
             return None
         try:
-            async with asyncio.timeout(_PREVIEW_S):
-                shown = await source.preview(unit.callee, inputs)
+            async with asyncio.timeout(_PREVIEW_S):  # the tool may change its copy
+                shown = await source.preview(unit.callee, deepcopy(dict(inputs)))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its own
             shown = CallPreview(fails=with_class_name(error))
         if shown is None or self.secrets is None:
