@@ -337,6 +337,22 @@ async def test_a_schedule_sends_only_what_its_bounds_allow() -> None:
         await smith.schedules.change(made.name, bounds={"send": {"most": 500}}, by="ann")
 
 
+@pytest.mark.parametrize("data", ["ask", "show"])
+async def test_bounds_hold_for_calls_whose_values_are_in_the_plan_too(data: Any) -> None:
+    office = Office(limits=Limits(data=data))
+    office.names = [f"p{number}" for number in range(30)]
+    smith, weekly = office.smith(), make_timing(cron="0 9 * * MON", timezone="UTC")
+    plan = plan_of(PEOPLE, {**EACH, "each": {"tool": "send", "inputs": {"to": "a", "body": "b"}}})
+    made = await smith.schedules.create(
+        timing=weekly, plan=plan, approve=plan.hash, by="ann", bounds={"send": {"most": 2}}
+    )
+    fire = await smith.schedules.fire_now(made.name)
+    await smith.schedules.carried()
+    run = await smith.get(fire.run)
+    assert (len(office.sent), len(run.questions)) == (2, 28)
+    assert all("beyond the bounds" in each.text for each in run.questions.values())
+
+
 async def test_a_program_decides_on_the_changes_themselves() -> None:
     office = Office()
     plan = plan_of(PEOPLE, EACH)
@@ -412,3 +428,48 @@ async def test_a_call_that_was_shown_to_fail_is_not_made() -> None:
     run = await Plansmith(tools=[add]).do(plan, approve_changes=lambda _: True)
     assert (run.status, made) == (RunStatus.FAILED, [])
     assert "no room for x" in run.report
+
+
+async def test_a_preview_that_changes_its_arguments_changes_no_call() -> None:
+    sent: list[Any] = []
+
+    def show(mail: dict[str, str]) -> str:
+        mail["to"] = "mallory"
+        return "a mail"
+
+    @tool(effect="read")
+    def draft() -> dict[str, str]:
+        return {"to": "ann"}
+
+    @tool(effect="write", preview=show)
+    def send(mail: dict[str, Any]) -> None:
+        sent.append(mail)
+
+    inputs = {"mail": "{{d}}"}
+    steps = [{"id": each, "tool": "send", "inputs": inputs} for each in "ab"]
+    smith = Plansmith(tools=[draft, send])
+    run = await smith.preview(plan_of({"id": "d", "tool": "draft"}, *steps), by="ann")
+    assert run.result("d") == {"to": "ann"}
+    assert calls(run) == {each: {"mail": {"to": "ann"}} for each in "ab"}
+    assert run.preview is not None
+    await smith.decide(run.id, approve=run.preview.hash, by="ann")
+    assert (await smith.run(run.id)).status is RunStatus.DONE
+    assert sent == [{"to": "ann"}, {"to": "ann"}]
+
+
+def _leave(text: str) -> str:
+    raise SystemExit(text)
+
+
+@pytest.mark.parametrize("show", [_leave, lambda text: f"{text}\ud800"])
+async def test_a_preview_that_ends_or_is_no_text_is_a_failure_of_its_call_alone(show: Any) -> None:
+    @tool(effect="write", preview=show)
+    def add(text: str) -> str:
+        raise AssertionError(text)
+
+    run = await Plansmith(tools=[add]).preview(
+        plan_of({"id": "a", "tool": "add", "inputs": {"text": "x"}})
+    )
+    (only,) = run.preview.calls if run.preview else ()
+    assert only.shown is not None
+    assert only.shown.fails != ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -148,10 +149,13 @@ class Callees:
         if (source := self.previews(unit)) is None:
             return None
         try:
-            async with asyncio.timeout(_PREVIEW_S):
-                shown = await source.preview(unit.callee, inputs)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its own
-            shown = CallPreview(fails=with_class_name(error))
+            async with asyncio.timeout(_PREVIEW_S):  # the tool may change its copy
+                shown = await source.preview(unit.callee, deepcopy(dict(inputs)))
+            broken = next(flaws(shown.to_json()), None) if shown is not None else None
+            fails = broken.message if broken is not None else ""
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its own
+            fails = with_class_name(error)
+        shown = CallPreview(fails=fails) if fails else shown
         if shown is None or self.secrets is None:
             return shown
         return CallPreview.model_validate(self.secrets.hide(shown.to_json()))
