@@ -172,8 +172,9 @@ def skipped(plan: Plan, left: AbstractSet[str] = frozenset()) -> set[str]:
     found, silent = {*left}, {*left}
     errors = {step.id for step in plan.steps if step.on_error == "collect" and never_ends(step)}
     size = -1
-    while size != len(found):
-        size = len(found)
+    while size != len(found | silent):
+        size = len(found | silent)
+        silent |= {step.id for step in plan.steps if step.disabled and step.needed & silent}
         for step in plan.steps:
             holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[index]
             fails = bool({ref.step for ref in _refs(step)} & errors)
@@ -219,6 +220,7 @@ class _Effects:
     def of(self, plan: Plan, tag: str, *, inside: bool = False) -> Iterator[Effect]:
         found = {} if inside else self.facts.found
         left = {step.id for step in plan.steps if self._planned(step, tag, plan) in self.facts.left}
+        left |= set[str]() if inside else {*self.facts.off} & {*plan.by_id}
         out = skipped(plan, left) if self.skips else set[str]()
         for step in plan.steps:
             if step.id in out:

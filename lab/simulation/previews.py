@@ -90,6 +90,7 @@ class _Seen:
         self._forget([step for step in self._looked if root_of(step) in again])
         self._reads |= body.given
         self._given |= {*body.given}
+        self._stale -= {*body.given}
         self._looked |= {*body.given}
 
     def preview_made(self, _: e.Event, body: e.PreviewMade) -> None:
@@ -100,7 +101,7 @@ class _Seen:
         """Reads are made again: what was given stays only where a person saw what follows."""
         self._started_at, approved = self._started_at or event.number, self._approved
         keeps = self._given if approved is not None and approved.preview else set[str]()
-        if approved is not None and (approved.fresh or self._given - keeps):
+        if (approved is not None and approved.fresh) or self._given - keeps:
             self._stale |= self._looked - keeps
             self._reads = {k: each for k, each in self._reads.items() if k not in self._stale}
         self._given, self._looked, self._is_under_way = set(), set(), True
@@ -131,6 +132,7 @@ class _Seen:
         self._forget([body.step])
         if not body.same_call:
             self._agreed.pop(body.step, None)
+            self._settled.discard(body.step)
 
     def _forget(self, steps: Collection[str]) -> None:
         for step in steps:

@@ -250,9 +250,11 @@ class World:
             self.fail(f"{process.loop.name} calls {tool} for {call.key} before the approval")
         permit, own = seen.permits.get(step), seen.steps[step].permit
         mark = permit.answer.get("allow") if permit and isinstance(permit.answer, dict) else None
+        touches = dict(seen.previewed.touches) if seen.previewed is not None else {}
+        touches |= {each: it.permit.touches for each, it in seen.steps.items() if it.permit}
         if any(  # what an approved call has changed is not as it was seen
-            permit is not None and {*permit.touches} & {*other.touches}
-            for each, other in seen.permits.items()
+            {*touches.get(step, ())} & {*others}
+            for each, others in touches.items()
             if each != step and each in seen.steps and seen.steps[each].attempts
         ):
             return

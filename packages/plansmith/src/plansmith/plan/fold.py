@@ -317,9 +317,11 @@ class _Fold:
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
         self._require_second_person(event)
         permits = permits_of(self.run, self.steps, body) if body.preview else {}
-        for name in permits:  # they say more than what was said of the call before
-            if name in self.steps and self.steps[name].permit is not None:
-                self.steps[name] = replace(self.steps[name], permit=None)
+        for name, state in self.steps.items() if permits else ():
+            # They say more than what was said of a call before; what was done before was seen.
+            if state.permit is not None:
+                permit = None if name in permits else state.permit.replace(touches=())
+                self.steps[name] = replace(state, permit=permit)
         self._set(
             permits=permits,
             items_seen=self.run.previewed.items if permits and self.run.previewed else {},
@@ -387,8 +389,9 @@ class _Fold:
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._require_hash(event, body.hash)
         replanned = self.run.phase is RunStatus.REPLANNING
-        # Whoever approved the plan alone has not seen what was given in place of results.
-        if self.run.previewed is None and any(each.given_by for each in self.steps.values()):
+        # Nobody who approved the plan alone, or no plan, has agreed to what was given.
+        is_agreed = self.run.is_approved and self.run.previewed is not None
+        if not is_agreed and any(each.given_by for each in self.steps.values()):
             self.steps = without_looks(self.steps, lambda *_: True)
         elif self.run.reads_again:
             self.steps = without_looks(self.steps, lambda _, state: not state.given_by)
