@@ -43,16 +43,7 @@ _PLAN: Final[Mapping[str, Json]] = {
     "steps": listed(native.closed(_STEP)),
 }
 _RESULTS: Final = ("execution_res", "execution_status")
-_ALIASES: Final = {
-    "enough_context": "has_enough_context",
-    "goal": "title",
-    "plan": "steps",
-    "needs_web_search": "need_web_search",
-    "need_search": "need_web_search",
-    "type": "step_type",
-    "task": "description",
-    "result": "execution_res",
-}
+_ALIASES: Final = habits.aliases("deerflow", "plansmith_compat")
 _STEP_MARKS: Final = frozenset({"need_web_search", "step_type", "execution_res"})
 _OURS: Final = frozenset({"kind", "tool", "agent", "inputs", "instruction", "question"})
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import Field, PrivateAttr
@@ -34,33 +36,10 @@ _COMMANDS: Final = {
 }
 
 
-def _field(kind: str, about: str, **more: Any) -> dict[str, Any]:
-    return {"description": about, **more, "type": kind}
-
-
-_PROPERTIES: Final[dict[str, Any]] = {
-    "command": _field("string", f"What to do: {', '.join(_COMMANDS)}.", enum=[*_COMMANDS]),
-    "plan_id": _field(
-        "string",
-        "The plan's id. Needed by create, update, set_active and delete; get and "
-        "mark_step take the active plan without it.",
-    ),
-    "title": _field("string", "The plan's title. Needed by create; update changes it."),
-    "steps": _field(
-        "array",
-        "What is to be done, a text for each step. Needed by create; update changes them.",
-        items={"type": "string"},
-    ),
-    "step_index": _field("integer", "The place of the step, from 0. Needed by mark_step."),
-    "step_status": _field("string", "The status that mark_step sets.", enum=_STATUSES),
-    "step_notes": _field("string", "Notes on the step, for mark_step."),
-}
-_PARAMETERS: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": _PROPERTIES,
-    "required": ["command"],
-    "additionalProperties": False,
-}
+_PARAMETERS: Final[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("planning.json").read_text(encoding="utf-8")
+)
+_PROPERTIES: Final[dict[str, Any]] = _PARAMETERS["properties"]
 # Takes the marks of a plan while a flow runs it.
 MarkSink = Callable[[int, str | None, str | None], None]
 

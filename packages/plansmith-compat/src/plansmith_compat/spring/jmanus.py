@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final, Protocol, cast, runtime_checkable
 from uuid import UUID
 
@@ -41,28 +42,9 @@ NAME: Final = "planning"
 DESCRIPTION: Final = "Makes the plan of a task: its title and its steps, or a direct response."
 
 
-def _field(kind: str, about: str, **more: Json) -> dict[str, Json]:
-    return {"type": kind, **more, "description": about}
-
-
-_PROPERTIES: Final[dict[str, Json]] = {
-    "command": _field("string", "what to do: create makes a plan", enum=["create"]),
-    "title": _field("string", "the plan's title; for a direct response, the person's request"),
-    "steps": _field(
-        "array", "the steps in order, each as `[AGENT] what to do`", items={"type": "string"}
-    ),
-    "terminateColumns": _field(
-        "string", "what every step has to give, such as `name, price`; optional"
-    ),
-    "directResponse": _field(
-        "boolean", "true if the request needs no plan and is answered directly"
-    ),
-}
-PARAMETERS: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": _PROPERTIES,
-    "required": ["command", "title", "steps"],
-}
+PARAMETERS: Final[dict[str, Json]] = json.loads(
+    Path(__file__).with_name("planning.json").read_text(encoding="utf-8")
+)
 Arguments = str | Mapping[str, Any]  # of a call: JSON text or an object
 
 

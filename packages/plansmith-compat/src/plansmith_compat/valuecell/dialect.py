@@ -62,17 +62,7 @@ _OF_THE_RUN: Final = frozenset(
         "handoff_from_super_agent",
     }
 )
-_ALIASES: Final = {
-    "agent": "agent_name",
-    "target_agent_name": "agent_name",
-    "task": "query",
-    "id": "task_id",
-    "schedule": "schedule_config",
-    "plan": "tasks",
-    "steps": "tasks",
-    "user_input_fields": "user_input",
-    "user_input_schema": "user_input",
-}
+_ALIASES: Final = habits.aliases("valuecell", "plansmith_compat")
 
 
 def recognises(value: Json) -> bool:

@@ -13,26 +13,17 @@ from typing import Final, NamedTuple
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 
-# Powers of metre, kilogram, second, byte and kelvin.
 Dimension = tuple[int, ...]
+
+
+def _lines(name: str) -> list[str]:
+    """Returns the lines of a list that lies in this folder, without its heading."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()[1:]
+
+
 _KINDS: Final[dict[str, Dimension]] = {
-    "length": (1, 0, 0, 0, 0),
-    "area": (2, 0, 0, 0, 0),
-    "volume": (3, 0, 0, 0, 0),
-    "mass": (0, 1, 0, 0, 0),
-    "time": (0, 0, 1, 0, 0),
-    "data": (0, 0, 0, 1, 0),
-    "data rate": (0, 0, -1, 1, 0),
-    "temperature": (0, 0, 0, 0, 1),
-    "speed": (1, 0, -1, 0, 0),
-    "acceleration": (1, 0, -2, 0, 0),
-    "density": (-3, 1, 0, 0, 0),
-    "frequency": (0, 0, -1, 0, 0),
-    "force": (1, 1, -2, 0, 0),
-    "energy": (2, 1, -2, 0, 0),
-    "power": (2, 1, -3, 0, 0),
-    "pressure": (-1, 1, -2, 0, 0),
-    "number": (0, 0, 0, 0, 0),
+    name.replace("_", " "): tuple(map(int, powers))
+    for name, *powers in map(str.split, _lines("kinds.txt"))
 }
 # Words and signs that multiply a unit, and by which power of ten or of 1024.
 _TENS: Final = """
@@ -132,8 +123,7 @@ def _by_name(name: str) -> Unit:
 @cache
 def _known() -> dict[str, Unit]:
     found: dict[str, Unit] = {}
-    text = Path(__file__).with_name("units.txt").read_text(encoding="utf-8")
-    for line in text.splitlines()[1:]:
+    for line in _lines("units.txt"):
         left, _, right = line.partition(" = ")
         kind = next(kind for kind in sorted(_KINDS, key=len, reverse=True) if left.startswith(kind))
         names = left.removeprefix(kind).split()

@@ -17,15 +17,21 @@ from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of
 from plansmith_planner.language.words import folded
 
 _MAX_LENGTH: Final = 60
-_NEAR: Final = {
-    # 今, 明 and 昨 are what is left of 今晚8点, 明早8点 and 昨晚8点 without their time.
-    **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚", "今"), 0),
-    **dict.fromkeys(("tomorrow", "明天", "明日", "明晚", "明"), 1),
-    **dict.fromkeys(("the day after tomorrow", "day after tomorrow", "后天"), 2),
-    "大后天": 3,
-    **dict.fromkeys(("yesterday", "昨天", "昨日", "昨"), -1),
-    **dict.fromkeys(("the day before yesterday", "day before yesterday", "前天"), -2),
-    "大前天": -3,
+_TEXT: Final = Path(__file__).with_name("holidays.txt").read_text(encoding="utf-8")
+_ROWS: Final = [line.split(" ", 2) for line in _TEXT.splitlines() if not line.startswith("#")]
+# The days of the lunar calendar from 2025 on.
+_LUNAR: Final = {name: days.split() for rule, name, days in _ROWS if rule == "lunar"}
+_NAMED: Final = [
+    (rule, name, int(days))
+    for rule, days, names in _ROWS
+    if rule != "lunar"
+    for name in names.split(", ")
+]
+_NEAR: Final = {name: days for rule, name, days in _NAMED if rule == "near"}
+_RELATIVE: Final = {name: years for rule, name, years in _NAMED if rule == "year"}
+# What other days are called, each with its rule and how many days after that it is.
+HOLIDAYS: Final = {
+    name: (rule, days) for rule, name, days in _NAMED if rule not in ("near", "year")
 }
 _CLOCK: Final = lazy_pattern(
     r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)"
@@ -52,16 +58,6 @@ _CHINESE_WEEKDAY: Final = lazy_pattern(
 )
 _YEAR_FIRST: Final = lazy_pattern(r"(?P<year>\d{4})年?的?(?P<name>\D.*)")
 _YEAR: Final = lazy_pattern(r"(?P<name>.*?)(?<![ ,-])[ ,-]*+(?:of |in )?(?P<year>\d{4})年?")
-_RELATIVE: Final = {
-    "今年": 0,
-    "明年": 1,
-    "后年": 2,
-    "去年": -1,
-    "前年": -2,
-    "this year": 0,
-    "next year": 1,
-    "last year": -1,
-}
 _SLASHED: Final = lazy_pattern(r"(?P<first>\d{1,2})[/-](?P<second>\d{1,2})(?:[/-](?P<year>\d{4}))?")
 _DATED: Final = (
     lazy_pattern(r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.(?:\s?(?P<year>\d{4}))?"),
@@ -302,19 +298,6 @@ class _Phrase(NamedTuple):
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
     return next((found for each in patterns if (found := each.fullmatch(text))), None)
-
-
-_TEXT: Final = Path(__file__).with_name("holidays.txt").read_text(encoding="utf-8")
-_ROWS: Final = [line.split(" ", 2) for line in _TEXT.splitlines() if not line.startswith("#")]
-# What the days are called, each with its rule and how many days after that it is.
-HOLIDAYS: Final = {
-    name: (rule, int(days))
-    for rule, days, names in _ROWS
-    for name in names.split(", ")
-    if rule != "lunar"
-}
-# The days of the lunar calendar from 2025 on.
-_LUNAR: Final = {name: days.split() for rule, name, days in _ROWS if rule == "lunar"}
 
 
 def _holiday(rule: str, later: int, year: int) -> date | None:

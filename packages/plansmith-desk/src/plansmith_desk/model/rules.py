@@ -17,6 +17,7 @@ from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
 from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
+from plansmith_planner.language import word_list
 from plansmith_planner.language.characters import READ_BY_RULES
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
@@ -197,15 +198,7 @@ _HAN_CUE: Final = re.compile(
     "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
 )
 _HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的){1,9}$")
-_COMMON: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about all an and any are can contain contains do does file files find folder folders "
-        "for from have here how i in is it list look me mention mentions my of on or please read "
-        "search show tell text that the their them there these this those to us want what when "
-        "where which who why with word words you your",
-    )
-)
+_COMMON: Final = word_list("unsearched")
 
 
 def keyword(request: str) -> str:

@@ -14,15 +14,9 @@ from typing import Final, NamedTuple
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_held
+from plansmith_planner.language import word_list
 
-_TEXT_FILES: Final = """
-    .txt .md .markdown .rst .adoc .org .tex .log .csv .tsv .json .jsonl .ndjson .yaml .yml .toml
-    .ini .cfg .conf .properties .xml .html .htm .css .scss .sql .graphql .proto .py .pyi .ipynb .js
-    .mjs .cjs .jsx .ts .tsx .vue .svelte .java .kt .kts .scala .groovy .go .rs .c .h .cc .cpp .hpp
-    .cs .fs .swift .m .rb .php .pl .lua .r .jl .ex .exs .erl .hs .ml .clj .dart .sh .bash .zsh .ps1
-    .bat .dockerfile .tf .cmake .gradle .srt .vtt .po
-"""
-_SUFFIXES: Final = frozenset(_TEXT_FILES.split())
+_SUFFIXES: Final = word_list("text_files")
 _NAMES: Final = frozenset({"readme", "license", "changelog", "makefile", "dockerfile", "notice"})
 _PAGES: Final = frozenset({".html", ".htm"})
 NEVER_READ: Final = frozenset({"node_modules", "__pycache__", "venv"})

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+_PART: Final = re.compile(r"«(\w+)»")
 
 
 def lines(name: str) -> list[str]:
@@ -26,14 +30,27 @@ def _word_lists() -> dict[str, frozenset[str]]:
     return found
 
 
-def phrases(name: str) -> str:
-    """Returns a pattern for what people say, of those that lie in this folder."""
-    return _phrases()[name]
+def phrases(name: str, **parts: str) -> str:
+    """Returns a pattern for what people say, of those that lie in this folder.
+
+    In a pattern `«name»` stands for another one, or for one of the parts.
+    """
+    return "|".join(phrase_list(name, **parts))
+
+
+def phrase_list(name: str, **parts: str) -> list[str]:
+    """Returns the patterns that have a name."""
+
+    def filled(found: re.Match[str]) -> str:
+        return parts.get(found[1]) or phrases(found[1], **parts)
+
+    return [_PART.sub(filled, each) for each in _phrases()[name]]
 
 
 @cache
-def _phrases() -> dict[str, str]:
-    whole = "\n".join(lines("phrases.txt")).replace("\n  ", "")
-    return {
-        name: pattern for name, _, pattern in (each.partition(": ") for each in whole.split("\n"))
-    }
+def _phrases() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in "\n".join(lines("phrases.txt")).replace("\n  ", "").split("\n"):
+        name, _, pattern = line.partition(": ")
+        found.setdefault(name, []).append(pattern)
+    return found

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
-from plansmith_planner.language import lines, phrases
+from plansmith_planner.language import lines, phrase_list, phrases
 from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, in_signs, unit_name
 
 Language = Literal["en", "zh"]
@@ -80,27 +80,13 @@ def _capital(text: str) -> str:
 
 
 _MAX_DIGITS: Final = 8  # digits of an amount that does not end
-_AMOUNT: Final = rf"(?P<value>[-−]?\s?{DIGITS})\s?"
 _UNIT: Final = (
     rf"(?:{'|'.join(sorted(CHINESE_UNITS, key=len, reverse=True))}"
     r"|[A-Za-z°µμ][A-Za-z°µμ0-9²³/^*. ]{0,30}?)"
 )
-_TO, _FROM = f"(?P<to>{_UNIT})", f"(?P<source>{_UNIT})"
 _CONVERSIONS: Final = tuple(
     lazy_pattern(each, re.IGNORECASE)
-    for each in (
-        (
-            rf"how many {_TO} (?:(?:are|is)(?: there)?(?: in)?|in|does|do) "
-            rf"(?:{_AMOUNT}|an? ){_FROM}(?: have| make| equal)?"
-        ),
-        (
-            rf"(?:(?:what(?:'s| is| are)|how much (?:is|are)|convert) )?{_AMOUNT}{_FROM}"
-            rf" (?:in|to|into) {_TO}"
-        ),
-        rf"{_AMOUNT}{_FROM} (?:is|are|equals?|makes?|=) how (?:many|much) {_TO}",
-        rf"(?:把|将)?\s?{_AMOUNT}{_FROM}\s?(?:换算|转换|折合|换|转)?(?:成|为)\s?(?:多少|几)?\s?{_TO}",
-        rf"{_AMOUNT}{_FROM}\s?(?:是|等于|合|有|相当于)\s?(?:多少|几)个?\s?{_TO}",
-    )
+    for each in phrase_list("conversion", digits=DIGITS, unit=_UNIT)
 )
 
 
@@ -215,72 +201,11 @@ def _moved(groups: Groups, language: Language) -> InstantCall:
     return InstantCall("time" if clock else "date", "time.add", inputs, reply)
 
 
-_D: Final = r"(?:the )?(?P<date>\S.{0,40}?)"
-_PLACE: Final = r"(?P<place>[^\W\d_][\w .'-]{1,40}?)"
-_NOW_TOO: Final = r"(?: (?:right )?now| today)?"
-_WHICH: Final = r"(?:what|which) (?:date|(?:week)?day(?: of the week)?)"
-_DATE_IS: Final = rf"(?:{_WHICH} (?:is|was|will be)(?: it)?|what (?:is|was) the date)"
-_SPAN: Final = r"(?P<count>\d{1,6}) (?P<unit>(?:(?:business |working |week)?day|week|month|year)s?)"
-_HAN_PLACE: Final = r"(?P<place>(?!现在|今天|当前)[\u4e00-\u9fff]{2,8}?)"
-_HAN_WHICH: Final = r"(?:几月几[号日]|几[号日]|(?:星期|周|礼拜)几)"
-_HAN_DAYS: Final = r"(?:还)?(?:有|剩)\s?(?:多少|几)\s?天"
 # The question in each of its forms, and what makes the call of what it names.
 _FORMS: Final = tuple(
     (lazy_pattern(form, re.IGNORECASE), make)
-    for make, *forms in (
-        (
-            _now,
-            (
-                r"(?:what time is it|what(?:'s| is) the (?:current |local )?time)"
-                rf"(?: in {_PLACE})?{_NOW_TOO}"
-            ),
-            rf"(?:current |local )?time in {_PLACE}",
-            rf"(?:现在|当前)?(?:{_HAN_PLACE}(?:现在|当前)?)?(?:是)?几点(?:钟)?了?",
-        ),
-        (
-            _today,
-            rf"{_WHICH} is (?:it|today){_NOW_TOO}",
-            rf"what(?:'s| is) (?:today's date|the date){_NOW_TOO}",
-            rf"今天(?:是)?{_HAN_WHICH}",
-        ),
-        (_week, r"(?:what|which) week is it(?: now)?", r"(?:今天|现在|本周)(?:是)?第几周"),
-        (
-            _moved,
-            rf"(?:{_DATE_IS} )?{_SPAN} (?:from now|from today|(?:after|from) {_D})",
-            rf"(?:{_DATE_IS} )?{_SPAN} (?P<back>ago|before {_D})",
-            rf"(?:{_DATE_IS}|what will the (?:date|day) be) in {_SPAN}",
-            r"what time (?:is it|will it be) in (?P<count>\d{1,6}) (?P<unit>(?:hour|minute)s?)",
-            (
-                r"(?P<count>\d{1,6})\s?个?(?P<unit>天|周|星期|月|年|工作日)"
-                rf"(?:[之以]?后|(?P<back>[之以]?前))(?:是)?{_HAN_WHICH}"
-            ),
-            r"(?P<count>\d{1,6})\s?个?(?P<unit>小时|分钟)(?:[之以]?后|(?P<back>[之以]?前))(?:是)?几点",
-        ),
-        (
-            _weekday,
-            rf"{_WHICH} (?:is|was|does|did) {_D}(?: falls?(?: on)?)?",
-            rf"when is {_D}",
-            rf"{_D}\s?(?:是)?{_HAN_WHICH}",
-        ),
-        (_year_end, r"how many days are left in (?:the|this) year", rf"今年{_HAN_DAYS}"),
-        (
-            _until,
-            rf"(?:(?:how many )?days(?: are left| left)?|how long) (?:until|till|to) {_D}",
-            rf"(?:距离?|离|到)\s?{_D}\s?{_HAN_DAYS}",
-            rf"{_HAN_DAYS}\s?(?:才)?到\s?{_D}",
-        ),
-        (
-            _between,
-            (
-                r"(?:how many )?days (?:are there )?(?:between|from) (?P<first>.{3,40}?)"
-                r" (?:and|to|until) (?P<last>.{3,40})"
-            ),
-            # Without its year a day would be the next one.
-            r"(?:how many )?days since (?P<first>.{0,20}\d{4}.{0,20})",
-            rf"从?\s?(?P<first>.{{3,15}}?)\s?(?:到|至)\s?(?P<last>.{{3,15}}?)\s?{_HAN_DAYS}",
-        ),
-    )
-    for form in forms
+    for make in (_now, _today, _week, _moved, _weekday, _year_end, _until, _between)
+    for form in phrase_list(f"form{make.__name__}")
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from plansmith.formats.native import read as read_native
@@ -46,6 +48,14 @@ def decides(name: str, value: Json) -> bool:
     if plain == "pattern":
         return text_of(value).lower() not in ("", "once")
     return plain in _DECISIVE and value not in (None, False, "", [], {})
+
+
+@cache
+def aliases(form: str, package: str = "plansmith_planner.parse") -> dict[str, str]:
+    """Returns the fields of a form by their other names, as a list in a package has them."""
+    text = (files(package) / "aliases.txt").read_text(encoding="utf-8")
+    rows = (re.split(r":? ", line) for line in text.splitlines())
+    return {name: row[1] for row in rows if row[0] == form for name in row[2:]}
 
 
 class Notes:

@@ -28,38 +28,9 @@ from plansmith.plan.steps import (
     kind_of,
 )
 from plansmith_planner.dialect import PRIMARY
-from plansmith_planner.parse.habits import Ids, Notes, snake
+from plansmith_planner.parse.habits import Ids, Notes, aliases, snake
 
-# Other names of the fields of a step.
-_ALIASES: Final = {
-    "type": "kind",
-    "step_id": "id",
-    **dict.fromkeys(("arguments", "args", "parameters", "tool_parameters"), "inputs"),
-    **dict.fromkeys(("tool_name", "tool_to_use"), "tool"),
-    "agent_name": "agent",
-    **dict.fromkeys(("depends_on", "dependencies", "needs"), "after"),
-    **dict.fromkeys(("reason", "description"), "why"),
-    "query": "task",
-    "items": "over",
-    "step": "each",
-    **dict.fromkeys(("condition", "if", "only_if", "run_if"), "when"),
-    **dict.fromkeys(("loop", "repeat_until"), "repeat"),
-    **dict.fromkeys(("on_failure", "on_fail"), "on_error"),
-    "retries": "retry",
-    "compensate_with": "undo_with",
-}
-_ALIASES_OF: Final = {
-    "tool": {"name": "tool"},
-    "agent": {"name": "agent", **dict.fromkeys(("text", "content", "message"), "task")},
-    "plan": {"name": "template"},
-    "reply": dict.fromkeys(("text", "content", "message"), "instruction"),
-    "ask": dict.fromkeys(("text", "content", "message"), "question"),
-}
-_PLAN_ALIASES: Final = {
-    "title": "goal",
-    "thought_process": "thought",
-    "has_enough_context": "enough_context",
-}
+_ALIASES: Final = aliases("step")
 _FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
 _FIELDS: Final = frozenset({SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)})
 _REFERRING: Final = (
@@ -79,7 +50,7 @@ class Shape:
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
         known = Plan.model_fields.keys() - {"steps"}
-        found = self._notes.fields(value, known, aliases=_PLAN_ALIASES)
+        found = self._notes.fields(value, known, aliases=aliases("head"))
         given = {name: each for name, each in found.items() if each is not None}
         return {name: each for name, each in given.items() if name != "schema_version"}
 
@@ -124,10 +95,10 @@ class Shape:
         style = given.get("style")
         if style is not None and (kind != "reply" or style not in get_args(ReplyStyle)):
             self._notes.leave_out("style", given.pop("style"), step=step)
-        aliases = _ALIASES | _ALIASES_OF.get(kind, {})
-        fields = self._notes.fields(given, _FIELDS, aliases=aliases, step=step)
+        known_as = {**_ALIASES, **(aliases(kind) if kind in KINDS else {})}
+        fields = self._notes.fields(given, _FIELDS, aliases=known_as, step=step)
         for known in (each for each in fields if each in RULES and each not in given):
-            name = next(each for each in given if aliases.get(snake(each), snake(each)) == known)
+            name = next(each for each in given if known_as.get(snake(each), snake(each)) == known)
             message = Sentence("the field '{name}' is read as '{known}'", name=name, known=known)
             self._notes.say(message, step=step, path=(known,))
         return fields

@@ -8,6 +8,7 @@ from typing import Final
 
 from plansmith.plan.data import Json
 from plansmith.text import SURROGATES
+from plansmith_planner.language import word_list
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
 _OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
@@ -19,11 +20,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
 _WORD = re.compile(r"[A-Za-z]+")
 _REGEX_SIGNS: Final = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU.()[]{}*+?^$|-%_&#~,;:!<>=@ ")
 # LaTeX commands whose first letter is also a JSON escape: "\theta" is not a tab and "heta".
-_LATEX_WORDS: Final = """
-    bar begin beta big binom boldsymbol boxed flat forall frac nabla neg neq notin nu rangle rho
-    right rightarrow tan tau text textbf textit therefore theta tilde times
-"""
-_LATEX: Final = frozenset(_LATEX_WORDS.split())
+_LATEX: Final = word_list("latex")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 

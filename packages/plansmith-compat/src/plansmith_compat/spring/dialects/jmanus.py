@@ -45,16 +45,7 @@ _ASIDE: Final = frozenset(
     }
 )
 _FORM: Final = frozenset({"plan_type", "command", "version"})
-_ALIASES: Final = {
-    "plan_template_id": "plan_id",
-    "id": "plan_id",
-    "planning_thinking": "thought",
-    "requirement": "step_requirement",
-    "description": "step_requirement",
-    "text": "step_requirement",
-    "agent": "agent_name",
-    "output_columns": COLUMNS,
-}
+_ALIASES: Final = habits.aliases("jmanus", "plansmith_compat")
 _MARKS: Final = frozenset(
     {"plan_template_id", "plan_type", "direct_response", "planning_thinking", "root_plan_id"}
 )

@@ -48,17 +48,7 @@ _PLAN: Final[Mapping[str, Json]] = {
     "thought_process": TEXT,
     "execution_plan": {"type": "array", "minItems": 1, "items": closed(_STEP)},
 }
-_ALIASES: Final = {
-    "thought": "thought_process",
-    "plan": "execution_plan",
-    "steps": "execution_plan",
-    "tool": "tool_to_use",
-    "tool_name": "tool_to_use",
-    "parameters": "tool_parameters",
-    "description": "instruction",
-    "sql": "sql_query",
-    "summary": "summary_and_recommendations",
-}
+_ALIASES: Final = habits.aliases("nl2sql", "plansmith_compat")
 _REST: Final = "\nRest it on these results:\n"
 
 
