@@ -125,8 +125,7 @@ def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[st
         return None
     names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []
-    reused: set[str] = set()
-    changes, thinking = 0, False
+    changes, thinking, started = 0, False, False
     for event in events:
         body = event.body
         if isinstance(body, e.ReplanStarted):
@@ -134,13 +133,11 @@ def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[st
             thinking = body.kind == "rethink"
         elif isinstance(body, (e.PlanProposed, e.RunStarted)):
             changes += thinking and isinstance(body, e.PlanProposed)
-            # What was read for a preview has not been thought over.
-            is_start = isinstance(body, e.RunStarted)
-            ended = [each for each in ended if is_start and each not in reused]
-            thinking = False
-        elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
-            ended.append(body.step)
-            reused |= {body.step} if isinstance(body, e.StepReused) else set()
+            if started or isinstance(body, e.PlanProposed):
+                ended = []  # else it was read for a preview, and not thought over yet
+            started, thinking = started or isinstance(body, e.RunStarted), False
+        elif isinstance(body, e.StepDone | e.StepReused) and body.step in names:
+            ended += [body.step] if started or isinstance(body, e.StepDone) else []
     if changes >= _with_grants(limits.max_replans, run, "replans"):
         return None
     is_open = any(run.steps[step.id].status in NOT_STARTED for step in run.plan.steps)
