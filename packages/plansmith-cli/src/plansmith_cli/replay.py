@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.check.estimate import CallTimings
 from plansmith.engine.call import Callees
@@ -143,6 +143,7 @@ class _Record:
         self._outcomes = _call_outcomes(events)
         self._answers: defaultdict[_QuestionKey, list[e.QuestionAnswered]] = defaultdict(list)
         self._approved: dict[str, e.Actor] = {}
+        self._seen: dict[str, e.PlanApproved] = {}  # approvals of previews
         # Steps and parts that a person left out, and that nobody took in again.
         self._left_out = [name for name, each in run.steps.items() if is_skipped_by_person(each)]
         open_questions: dict[str, e.QuestionAsked] = {}
@@ -155,8 +156,9 @@ class _Record:
                     if after is not None and isinstance(after.body, e.StepReplied):
                         given = given.replace(answer=after.body.answer)
                     self._answers[_question_key(open_questions[name])].append(given)
-                case e.PlanApproved(hash=digest):
+                case e.PlanApproved(hash=digest) as approved:
                     self._approved[digest] = event.by
+                    self._seen |= {digest: approved} if approved.preview else {}
                 case _:
                     pass
 
@@ -186,7 +188,7 @@ class _Record:
             played = await self._leave_out(runs, played, by)
             match next_move(played):
                 case AwaitReview(hash=digest) if digest in self._approved:
-                    played = await runs.decide(played.id, approve=digest, by=by)
+                    played = await self._approve(runs, played, digest, by)
                 case AwaitReview() if self.run.running_hash == plan.hash:
                     self.unrecorded.append(Sentence("today a person has to approve the plan"))
                     return played
@@ -223,6 +225,23 @@ class _Record:
             if not given.no_answer:
                 return await runs.answer(played.id, name, given.answer, by=by)
         return played
+
+    async def _approve(self, runs: RunService, played: Run, digest: str, by: e.Actor) -> Run:
+        """Approves a plan, with what its preview shows if a person saw one."""
+        if (seen := self._seen.get(digest)) is not None:
+            played = await runs.preview(played.id, by=by)
+        if seen is None or played.previewed is None:
+            return await runs.decide(played.id, approve=digest, by=by)
+        known = played.previewed.covers.keys()
+        changed = {name: each for name, each in seen.changed.items() if name in known}
+        return await runs.decide(
+            played.id,
+            approve=played.previewed.approval,
+            by=by,
+            leave_out=[each for each in seen.left_out if each in known],
+            change=cast("dict[str, dict[str, Json]]", changed),
+            fresh=seen.fresh,
+        )
 
     async def outcome(self, store: Store, unit: Unit, call: Call) -> Outcome:
         """Returns how the call with this key ended."""
@@ -313,6 +332,9 @@ class _RecordedCallees(Callees):
 
     record: _Record = field(kw_only=True)
     store: Store = field(kw_only=True)
+
+    def previews(self, unit: Unit) -> None:
+        """Nothing is known of how things were when the run was recorded."""
 
     async def call(
         self,
