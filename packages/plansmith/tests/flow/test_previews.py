@@ -439,3 +439,21 @@ async def test_a_preview_that_changes_its_arguments_changes_no_call() -> None:
     await smith.decide(run.id, approve=run.preview.hash, by="ann")
     assert (await smith.run(run.id)).status is RunStatus.DONE
     assert sent == [{"to": "ann"}, {"to": "ann"}]
+
+
+def _leave(text: str) -> str:
+    raise SystemExit(text)
+
+
+@pytest.mark.parametrize("show", [_leave, lambda text: f"{text}\ud800"])
+async def test_a_preview_that_ends_or_is_no_text_is_a_failure_of_its_call_alone(show: Any) -> None:
+    @tool(effect="write", preview=show)
+    def add(text: str) -> str:
+        raise AssertionError(text)
+
+    run = await Plansmith(tools=[add]).preview(
+        plan_of({"id": "a", "tool": "add", "inputs": {"text": "x"}})
+    )
+    (only,) = run.preview.calls if run.preview else ()
+    assert only.shown is not None
+    assert only.shown.fails != ""

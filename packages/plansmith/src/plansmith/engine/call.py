@@ -149,8 +149,11 @@ class Callees:
         try:
             async with asyncio.timeout(_PREVIEW_S):  # the tool may change its copy
                 shown = await source.preview(unit.callee, deepcopy(dict(inputs)))
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its own
-            shown = CallPreview(fails=with_class_name(error))
+            broken = next(flaws(shown.to_json()), None) if shown is not None else None
+            fails = broken.message if broken is not None else ""
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its own
+            shown, fails = None, with_class_name(error)
+        shown = CallPreview(fails=fails) if fails else shown
         if shown is None or self.secrets is None:
             return shown
         return CallPreview.model_validate(self.secrets.hide(shown.to_json()))
