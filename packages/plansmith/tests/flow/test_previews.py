@@ -337,6 +337,22 @@ async def test_a_schedule_sends_only_what_its_bounds_allow() -> None:
         await smith.schedules.change(made.name, bounds={"send": {"most": 500}}, by="ann")
 
 
+@pytest.mark.parametrize("data", ["ask", "show"])
+async def test_bounds_hold_for_calls_whose_values_are_in_the_plan_too(data: Any) -> None:
+    office = Office(limits=Limits(data=data))
+    office.names = [f"p{number}" for number in range(30)]
+    smith, weekly = office.smith(), make_timing(cron="0 9 * * MON", timezone="UTC")
+    plan = plan_of(PEOPLE, {**EACH, "each": {"tool": "send", "inputs": {"to": "a", "body": "b"}}})
+    made = await smith.schedules.create(
+        timing=weekly, plan=plan, approve=plan.hash, by="ann", bounds={"send": {"most": 2}}
+    )
+    fire = await smith.schedules.fire_now(made.name)
+    await smith.schedules.carried()
+    run = await smith.get(fire.run)
+    assert (len(office.sent), len(run.questions)) == (2, 28)
+    assert all("beyond the bounds" in each.text for each in run.questions.values())
+
+
 async def test_a_program_decides_on_the_changes_themselves() -> None:
     office = Office()
     plan = plan_of(PEOPLE, EACH)

@@ -87,7 +87,9 @@ class ConsentRules:
         call, step = (unit.step.kind, unit.callee), unit.step
         if call in self._free:
             return None
-        if step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
+        is_bounded = unit.callee in state.bounds
+        is_shown = self.limits.data == "show" and not is_bounded
+        if step.kind != "map" and (is_shown or self.callees.is_read(unit)):
             self._free.add(call)
             return None
         if permit is not None and permit.state == canonical_hash(dict(inputs)):
@@ -97,9 +99,9 @@ class ConsentRules:
         if isinstance(step, MapStep):
             return self._about_items(unit, step, inputs["over"], state, number)
         sources = data_sources(unit, state)
-        if not sources or self._is_allowed(unit, inputs, state):
+        if not (sources or is_bounded) or self._is_allowed(unit, inputs, state):
             return None
-        if self.limits.data == "deny":
+        if sources and self.limits.data == "deny":
             return Failed(
                 Sentence(
                     "values from {sources} may not reach {callee}",
@@ -192,6 +194,11 @@ def _about_values(
         text = Sentence(
             "{callee} would be called up to {most} times with {values}. This comes from {sources}.",
             most=times,
+            **fields,
+        )
+    if not sources:  # all of it is in the plan
+        text = Sentence(
+            "{callee} would be called with {values}. This is beyond the bounds of the approval.",
             **fields,
         )
     return _question(unit, dict(inputs), number, text, sources, times)
