@@ -28,15 +28,15 @@ BATCH = 25
 # A seed that finds each planted bug. Other code gives a seed another story: when one of these finds
 # nothing any more, `scripts/bench simulate --mutations` finds others.
 FINDS = {
-    "a deleted run leaves no tombstone": 119,
+    "a deleted run leaves no tombstone": 35,
     "a run is deleted while a process is at it": 175,
     "a call is made before its intent is stored": 0,
     "a call of unknown end is repeated": 13,
-    "a claim stays when the store loses an answer": 45,
+    "a claim stays when the store loses an answer": 591,
     "a living process on another machine counts as dead": 20,
     "a living process on this machine counts as dead": 3,
-    "a new plan is not compared with the approved one": 195,
-    "a process that wakes does not look at its lease": 168,
+    "a new plan is not compared with the approved one": 29,
+    "a process that wakes does not look at its lease": 335,
     "a run that is taken up forgets what steps wait for": 3,
     "an exception after a write counts as a certain failure": 118,
     "no plan needs an approval": 1,

@@ -218,7 +218,8 @@ async def test_one_step_runs_alone_and_a_fresh_preview_forgets_what_was_given() 
     assert (office.reads, calls(run)) == (1, {"order": {"count": 3}})
     run = await approved(office, run)
     assert office.ordered == [3]
-    assert {root_of(each.step or "") for each in run.questions.values()} == {"each", "boss"}
+    asked = {root_of(each.step or "") for each in run.questions.values()}
+    assert asked == {"each", "boss", "last"}
 
 
 @pytest.mark.parametrize("given", [{"order": {"number": 1}}, {"nothing": 1}])
@@ -473,3 +474,14 @@ async def test_a_preview_that_ends_or_is_no_text_is_a_failure_of_its_call_alone(
     (only,) = run.preview.calls if run.preview else ()
     assert only.shown is not None
     assert only.shown.fails != ""
+
+
+async def test_a_change_that_the_preview_did_not_show_is_asked_about_whatever_its_values() -> None:
+    office = Office()
+    office.names = ["ann"]
+    same = {"tool": "send", "inputs": {"to": "list", "body": "the same for all"}}
+    run = await seen(office, plan_of(PEOPLE, {**EACH, "each": same}))
+    office.names = ["ann", "bob"]
+    run = await approved(office, run, fresh=True)
+    assert (len(office.sent), len(run.questions)) == (1, 1)
+    assert "beyond the bounds of the approval" in next(iter(run.questions.values())).text

@@ -154,7 +154,7 @@ class Callees:
             broken = next(flaws(shown.to_json()), None) if shown is not None else None
             fails = broken.message if broken is not None else ""
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its own
-            fails = with_class_name(error)
+            shown, fails = None, with_class_name(error)
         shown = CallPreview(fails=fails) if fails else shown
         if shown is None or self.secrets is None:
             return shown

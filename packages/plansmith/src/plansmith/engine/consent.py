@@ -99,7 +99,9 @@ class ConsentRules:
         if isinstance(step, MapStep):
             return self._about_items(unit, step, inputs["over"], state, number)
         sources = data_sources(unit, state)
-        if not (sources or is_bounded) or self._is_allowed(unit, inputs, state):
+        # Whoever approved a preview has agreed to what it showed, and to nothing else.
+        is_asked = sources or is_bounded or (self.seen and self.callees.effect(unit).rank)
+        if not is_asked or self._is_allowed(unit, inputs, state):
             return None
         if sources and self.limits.data == "deny":
             return Failed(
