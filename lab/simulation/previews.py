@@ -107,6 +107,8 @@ class _Seen:
         self._given, self._looked, self._is_under_way = set(), set(), True
 
     def step_done(self, _: e.Event, body: e.StepDone) -> None:
+        if body.step in self._changed:
+            self._settled.add(body.step)
         if not self._is_look(body.step):
             return
         self._reads[body.step] = body.result
@@ -199,8 +201,6 @@ class _Seen:
         effect, shown = effect_of(body.callee, inputs), self._agreed.get(step)
         if effect in self._refused:
             self._fail(event, f"{step} does what was left out or changed: {effect}")
-        if step in self._changed:
-            self._settled.add(step)
         if shown == inputs or canonical_json(inputs) in self._allowed[step]:
             return
         if self._world.data == "ask" and uses_data(self._plan, step):

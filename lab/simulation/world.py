@@ -251,6 +251,7 @@ class World:
         permit, own = seen.permits.get(step), seen.steps[step].permit
         mark = permit.answer.get("allow") if permit and isinstance(permit.answer, dict) else None
         touches = dict(seen.previewed.touches) if seen.previewed is not None else {}
+        touches |= {each: permit.touches for each, permit in seen.permits.items()}
         touches |= {each: it.permit.touches for each, it in seen.steps.items() if it.permit}
         if any(  # what an approved call has changed is not as it was seen
             {*touches.get(step, ())} & {*others}

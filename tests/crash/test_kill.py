@@ -16,7 +16,7 @@ import pytest
 from tests import forked
 from tests.crash.halting import halting_store
 from tests.crash.scheduler import PLAN, START, FastClock
-from tests.crash.worker import Service, twenty_steps
+from tests.crash.worker import Service, approve_what_is_seen, twenty_steps
 from tests.postgres import store_url
 from tests.waiting import until
 from tests.worker_processes import approved
@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 ORDINARY = [0, 1, 3, 6, 10, 15]
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
 BOUNDARIES = range(26) if LONG else ORDINARY
+# In a preview come its begin, a read, the read's end and what it shows; then the approval.
+PREVIEWED = range(32) if LONG else [0, 1, 2, 3, 4, 5, 9]
 
 
 def smith(folder: Path) -> Plansmith:
@@ -45,18 +47,25 @@ def command(folder: Path, run: str, *options: str) -> list[str]:
 
 
 @pytest.mark.parametrize("when", ["kill_before", "kill"])
-@pytest.mark.parametrize("appends", BOUNDARIES)
+@pytest.mark.parametrize(
+    ("appends", "previewed"),
+    [*((at, False) for at in BOUNDARIES), *((at, True) for at in PREVIEWED)],
+)
 async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
-    appends: int, when: str, tmp_path: Path
+    appends: int, previewed: bool, when: str, tmp_path: Path
 ) -> None:
     async with smith(tmp_path) as app:
-        run_id = await approved(app, twenty_steps())
-    dies = command(tmp_path, run_id, f"{when}={appends + 1}")
+        plan = twenty_steps()
+        run_id = (await app.submit(plan)).id if previewed else await approved(app, plan)
+    words = ["preview"] if previewed else []
+    dies = command(tmp_path, run_id, f"{when}={appends + 1}", *words)
     first = forked.run(dies, cwd=ROOT, capture_output=True, text=True, check=False)
     assert first.returncode == -signal.SIGKILL or first.stdout == "done\n"
 
     app = smith(tmp_path)
     recorded = [e.body for e in await app.store.events(run_id) if isinstance(e.body, StepDone)]
+    if previewed:
+        await approve_what_is_seen(app, run_id)
     run = await app.runs.run(run_id)
     assert run.status in (RunStatus.DONE, RunStatus.ASKING)
     for question in run.questions:

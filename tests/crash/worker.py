@@ -1,6 +1,7 @@
 """A process that executes a run, and may kill or stop itself at a chosen append.
 
 python -m tests.crash.worker URL FOLDER RUN [lease=S] [kill_before=N] [kill=N] [stop=N] [force]
+    [preview]
 """
 
 from __future__ import annotations
@@ -78,6 +79,15 @@ class Service:
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
+async def approve_what_is_seen(smith: Plansmith, run: str) -> None:
+    """Preview a run that is not approved, and approve what the preview shows."""
+    known = await smith.get(run)
+    if not known.is_approved and not known.started_at:
+        seen = await smith.preview(known, by="ada")
+        assert seen.preview is not None
+        await smith.decide(run, approve=seen.preview.hash, by="ada")
+
+
 async def main(url: str, folder: Path, run: str, *words: str) -> None:
     """Execute the run as far as it goes, and print how it stands."""
     options = {name: value for name, _, value in (each.partition("=") for each in words)}
@@ -90,6 +100,8 @@ async def main(url: str, folder: Path, run: str, *words: str) -> None:
                 if name in options:
                     sends = signal.SIGSTOP if name == "stop" else signal.SIGKILL
                     store.halt(int(options[name]), sends=sends, before=name == "kill_before")
+            if "preview" in options:
+                await approve_what_is_seen(smith, run)
             sys.stdout.write(f"{(await smith.runs.run(run)).status.value}\n")
         except RunBusy as busy:
             sys.stdout.write(f"busy: {busy}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -485,3 +486,53 @@ async def test_a_change_that_the_preview_did_not_show_is_asked_about_whatever_it
     run = await approved(office, run, fresh=True)
     assert (len(office.sent), len(run.questions)) == (1, 1)
     assert "beyond the bounds of the approval" in next(iter(run.questions.values())).text
+
+
+async def test_a_preview_of_a_changed_plan_repeats_nothing_and_takes_no_result_that_is_in_use() -> (
+    None
+):
+    office = Office()
+    ask = {"id": "ask", "question": "Go on?", "after": ["order"]}
+    run = await approved(office, await seen(office, plan_of(STOCK, ORDER, ask)))
+    assert (run.status, office.ordered) == (RunStatus.ASKING, [3])
+    smith = office.smith()
+    run = await smith.edit(run.id, plan_of(STOCK, ORDER, ask, LAST), by="ann")
+    with pytest.raises(Refused):
+        await smith.preview(run, given={"stock": 9}, by="ann")
+    run = await smith.preview(run, by="ann")
+    assert [*calls(run)] == ["last"]
+    await approved(office, run)
+    assert (office.ordered, office.sent) == ([3], [("all", "done")])
+
+
+async def test_rounds_that_failed_in_a_preview_are_read_again() -> None:
+    office = Office()
+    until = {"until": {"equals": [{"$from": "stock"}, 7]}, "at_most": 2}
+    plan = plan_of({**STOCK, "repeat": until}, ORDER)
+    assert calls(await seen(office, plan)) == {}
+    run = await seen(office, plan)
+    office.stock = 7
+    assert calls(await office.smith().preview(run, by="ann")) == {"order": {"count": 7}}
+    assert office.reads == 5
+
+
+async def test_two_previews_at_once_and_an_approval_meanwhile_end() -> None:
+    office = Office()
+    smith = office.smith()
+    run = await smith.submit(plan_of(PEOPLE, EACH, STOCK, ORDER), by="ann")
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(smith.preview(run, by="ann") for _ in range(2)))
+        again = asyncio.create_task(smith.preview(run, given={"stock": 4}, by="ann"))
+        await asyncio.sleep(0)
+        assert run.plan is not None
+        await smith.decide(run.id, approve=run.plan.hash, by="ann")
+        run = await smith.run(run.id)
+        await asyncio.gather(again, return_exceptions=True)
+    assert (run.status, office.ordered) == (RunStatus.ASKING, [])
+
+
+async def test_nobody_has_agreed_to_a_given_result_without_an_approval() -> None:
+    office = Office()
+    run = await seen(office, plan_of(STOCK), given={"stock": 9})
+    run = await office.smith().run(run.id)
+    assert run.result("stock") == 3

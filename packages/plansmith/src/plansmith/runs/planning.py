@@ -14,7 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.diff import undone_edits
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import MakePlan, next_move, sees_first
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanOrigin, PlanRequest, is_empty_fallback
 from plansmith.plan.problem import Problem, Severity, has_errors
@@ -108,8 +108,8 @@ class RunPlanning:
         """Makes the plan that a run waits for; also after a crash and after answers about it."""
         self.journals.require_ours(journal.run)
         async with self.journals.ownership.writing(journal):
-            if not isinstance(next_move(journal.run), MakePlan):
-                return  # others have decided meanwhile
+            if journal.run.status.over:
+                return
             self._planning.add(journal.id)
             try:
                 if journal.run.change_asked:
