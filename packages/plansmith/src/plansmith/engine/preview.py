@@ -54,7 +54,7 @@ class PreviewExecutor(Executor):
         for place, call in enumerate(calls):
             size += len(json_text(call.shown.to_json())) if call.shown is not None else 0
             if call.shown is not None and size > _MAX_SHOWN:
-                calls[place] = call.replace(shown=call.shown.in_brief())
+                calls[place] = call.replace(shown=_in_brief(call.shown))
         content = Preview(calls=tuple(calls), open=tuple(self._open_calls())).to_json()
         if calls:  # with the digits that numbers were written with
             written = [{**each.to_json(), "inputs": each.inputs} for each in calls]
@@ -164,3 +164,9 @@ class PreviewExecutor(Executor):
             waits = (each for each in unit.needs() if each not in state.results)
             found.append(OpenCall(step=name, waits_for=tuple(sorted(waits))))
         return found
+
+
+def _in_brief(shown: CallPreview) -> CallPreview:
+    """Returns what a tool showed without long texts; its hash stays."""
+    files = tuple(each.replace(difference=(), text="") for each in shown.files)
+    return shown.replace(seen=shown.hash, text="", rows=(), files=files)

@@ -67,11 +67,6 @@ class CallPreview(Record):
         files = (each.path for each in self.files)
         return tuple(dict.fromkeys((*self.touches, *files, *self.moved)))
 
-    def in_brief(self) -> CallPreview:
-        """Returns the preview without long texts; its hash stays."""
-        files = tuple(each.replace(difference=(), text="") for each in self.files)
-        return self.replace(seen=self.hash, text="", rows=(), files=files)
-
     @property
     def hash(self) -> str:
         """Differs once the call would do something else."""
