@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.check.names import seems_to_read
@@ -138,7 +138,8 @@ class Person:
             word = "stop"
             if asked.kind == "consent":
                 self.questions += 1
-                self.seen.append((asked.callee, await self.app.store.get(asked.values)))
+                values = await self.app.store.get(asked.values)
+                self.seen.append((asked.callee, cast("dict[str, Json]", values)))
                 word = "refuse" if self.refuses else "allow"
             await self.app.answer(run.id, name, word, by="person")
 

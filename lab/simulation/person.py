@@ -160,8 +160,9 @@ class Person:
             else:
                 await looking
         found = world.view(run.id)
-        is_same = found is not None and found.plan is not None and found.plan == plan
-        waits = is_same and found.phase is RunStatus.REVIEWING and not found.is_approved
+        if found is None or found.plan is None or found.plan != plan:
+            return None
+        waits = found.phase is RunStatus.REVIEWING and not found.is_approved
         return found if waits else None
 
     def _approval(self, plan: Plan, run: Run) -> Deed:

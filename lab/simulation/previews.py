@@ -156,8 +156,8 @@ class _Seen:
             if name in self._settled or is_shown:
                 self._changed[name] = effect, new
         for name in {*body.left_out, *body.changed} & shown.keys():
-            new = None if name in body.left_out else body.changed[name]
-            self._leave_or_change(name, shown[name], new)
+            given: Any = None if name in body.left_out else body.changed[name]
+            self._leave_or_change(name, shown[name], given)
 
     def _leave_or_change(self, name: str, call: dict[str, Any], new: Any) -> None:
         effect = effect_of(call["callee"], call["inputs"])
@@ -183,7 +183,7 @@ class _Seen:
     def question_answered(self, _: e.Event, body: e.QuestionAnswered) -> None:
         asked = self._asked.get(body.question)
         if asked is not None and body.answer == "allow":
-            inputs = canonical_json(self._world.value(asked.values))
+            inputs = canonical_json(self._world.value(asked.values)).decode()
             self._allowed[str(asked.step)].append(inputs)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
@@ -201,7 +201,7 @@ class _Seen:
         effect, shown = effect_of(body.callee, inputs), self._agreed.get(step)
         if effect in self._refused:
             self._fail(event, f"{step} does what was left out or changed: {effect}")
-        if shown == inputs or canonical_json(inputs) in self._allowed[step]:
+        if shown == inputs or canonical_json(inputs).decode() in self._allowed[step]:
             return
         if self._world.data == "ask" and uses_data(self._plan, step):
             self._fail(event, f"{step} uses values that nobody saw: {inputs}")
