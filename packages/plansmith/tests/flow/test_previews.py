@@ -12,6 +12,7 @@ from plansmith.errors import EventMisfit, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of, json_text, parse_json
 from plansmith.plan.ids import root_of
+from plansmith.plan.preview import PreviewedCall
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.timing import make_timing
 from plansmith.review.settings import ReviewPolicy
@@ -89,6 +90,12 @@ async def approved(office: Office, run: Run, **details: Any) -> Run:
     assert run.preview is not None
     await office.smith().decide(run.id, approve=run.preview.hash, by="ann", **details)
     return await office.smith().run(run.id)
+
+
+def only_call(run: Run) -> PreviewedCall:
+    assert run.preview is not None
+    assert len(run.preview.calls) == 1
+    return run.preview.calls[0]
 
 
 def calls(run: Run) -> dict[str, Any]:
@@ -311,7 +318,7 @@ async def test_a_list_longer_than_the_limit_is_allowed_as_it_was_seen() -> None:
 async def test_a_denied_value_is_shown_as_a_failure() -> None:
     office = Office(limits=Limits(data="deny"))
     run = await seen(office, plan_of(STOCK, ORDER))
-    (only,) = run.preview.calls if run.preview else ()
+    only = only_call(run)
     assert only.shown is not None
     assert "may not reach order" in only.shown.fails
 
@@ -472,7 +479,7 @@ async def test_a_preview_that_ends_or_is_no_text_is_a_failure_of_its_call_alone(
     run = await Plansmith(tools=[add]).preview(
         plan_of({"id": "a", "tool": "add", "inputs": {"text": "x"}})
     )
-    (only,) = run.preview.calls if run.preview else ()
+    only = only_call(run)
     assert only.shown is not None
     assert only.shown.fails != ""
 

@@ -243,7 +243,9 @@ def _as_preview(shown: Any) -> CallPreview:
         return shown
     if isinstance(shown, list):
         rows = cast("list[Any]", _ANY.dump_python(shown, mode="json"))
-        tables = [each if isinstance(each, dict) else {"": each} for each in rows]
+        tables: list[dict[str, Json]] = [
+            cast("dict[str, Json]", each) if isinstance(each, dict) else {"": each} for each in rows
+        ]
         return CallPreview(rows=tuple(tables), count=len(tables))
     return CallPreview(text=str(shown))
 
