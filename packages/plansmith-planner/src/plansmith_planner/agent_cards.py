@@ -17,8 +17,9 @@ def _card(name: str) -> AgentSpec:
     """Returns the card of an agent that changes nothing outside its sandbox."""
     card = _CARDS[name]
     skill = Skill(name=card["skill"], description=card["about"], examples=(card["example"],))
-    known = {"description": card["does"], "skills": (skill,), "tags": tuple(card["tags"])}
-    return AgentSpec(name=name, **known, effect=Effect.READ)
+    tags: tuple[str, ...] = tuple(card["tags"])
+    about: str = card["does"]
+    return AgentSpec(name=name, description=about, skills=(skill,), tags=tags, effect=Effect.READ)
 
 
 ANALYST: Final = _card("analyst")

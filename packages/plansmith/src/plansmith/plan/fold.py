@@ -284,7 +284,7 @@ class _Fold:
         if run.options.mode == "review" and event.by.kind == "program":
             raise _misfit(event, "a person wants to see this plan before anything runs")
         if body.fresh:
-            self.steps = without_looks(self.steps, lambda *_: True)
+            self.steps = without_looks(self.steps, lambda _, __: True)
         self._try_again()
         known = [name for name in body.given if name in run.plan.by_id]
         again = {*known, *downstream(run.plan.needs, known)}
@@ -392,7 +392,7 @@ class _Fold:
         # Nobody who approved the plan alone, or no plan, has agreed to what was given.
         is_agreed = self.run.is_approved and self.run.previewed is not None
         if not is_agreed and any(each.given_by for each in self.steps.values()):
-            self.steps = without_looks(self.steps, lambda *_: True)
+            self.steps = without_looks(self.steps, lambda _, __: True)
         elif self.run.reads_again:
             self.steps = without_looks(self.steps, lambda _, state: not state.given_by)
         self._try_again()
